@@ -64,10 +64,10 @@ def demo(
 def _write_demo_report(results: Sequence[Result], folder: Path) -> tuple[Path | None, str]:
     """Return the path of the report, or None and how to install what it needs."""
     from weft.errors import MissingExtra
-    from weft.report.requirements import require
+    from weft.report import require_report_extra
 
     try:
-        require()
+        require_report_extra()
     except MissingExtra as error:
         return None, str(error)
     from weft.report.context import ReportContext

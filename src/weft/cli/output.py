@@ -179,12 +179,12 @@ def check_report(path: Path) -> None:
     """Raise an error if a report cannot be made or written, before anything is computed."""
     from weft.config.sections import REPORT_SUFFIXES
     from weft.errors import InputError, SettingError
-    from weft.report.requirements import require
+    from weft.report import require_report_extra
 
     if path.suffix.lower() not in REPORT_SUFFIXES:
         endings = " or ".join(REPORT_SUFFIXES)
         raise SettingError(f"--report {path}: give a name that ends in {endings}.")
-    require()
+    require_report_extra()
     if path.is_dir():
         raise InputError(f"--report {path}: it is a folder; give the name of a file.")
     check_folder(path.parent, f"--report {path}")

@@ -11,18 +11,21 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from weft.errors import SettingError, UnknownMetric
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
 from weft.metrics.base.metric import BaseMetric
-from weft.metrics.names import MetricSpec, format_labels
+from weft.metrics.names import MetricSpec, format_labels, parse_name
 from weft.metrics.profiles import PROFILES, apply_profile, tool_definitions
 from weft.metrics.registry import (
     RUN_INPUTS,
     example_spec,
+    find_metric,
     metric_parameters,
     needs_cutoff,
     prototype,
 )
+from weft.report.context import ReportContext
 
 # An example of four users and twelve items on which the definitions of tools differ visibly, with
 # ratings of 1 and with ratings of 1 to 5.
@@ -119,6 +122,56 @@ def list_facts(metric: type[BaseMetric]) -> Iterator[tuple[str, str]]:
     yield "sampled", sampling_text(metric)
     if metric.reference:
         yield "reference", metric.reference
+
+
+@dataclass(frozen=True)
+class MetricDefinition:
+    """The definition of a metric; only the name is known if it is not registered here."""
+
+    name: str  # without a cut-off: nDCG(gain=linear)
+    summary: str
+    definition: str = ""  # paragraphs
+    better: str = ""
+    range: str = ""
+    parameters: tuple[tuple[str, str], ...] = ()  # with "(default)" after values that were not set
+    reference: str = ""
+
+
+def metric_definitions(context: ReportContext) -> list[MetricDefinition]:
+    """Return the definition of each metric of a report, once for all its cut-offs and labels."""
+    names = dict.fromkeys(
+        value.metric for row in context.metric_rows for value in row.values if value is not None
+    )
+    return [_define(name) for name in names]
+
+
+def _define(name: str) -> MetricDefinition:
+    try:
+        spec = parse_name(name)
+        metric = find_metric(spec.name)
+    except (UnknownMetric, SettingError):
+        return MetricDefinition(name, "not known here")
+    words = describe(metric)
+    set_parameters = dict(spec.params)
+    parameters = [(key, _format_parameter(value)) for key, value in set_parameters.items()]
+    for parameter in metric_parameters(metric).values():
+        has_default = parameter.default is not inspect.Parameter.empty
+        if parameter.name not in set_parameters and has_default:
+            parameters.append((parameter.name, f"{_format_parameter(parameter.default)} (default)"))
+    return MetricDefinition(
+        name,
+        words.summary,
+        "\n\n".join(part for part in (words.definition, words.edge_cases) if part),
+        direction(metric),
+        value_range(metric),
+        tuple(parameters),
+        metric.reference,
+    )
+
+
+def _format_parameter(value: Any) -> str:
+    """Return a value as the names of metrics spell it."""
+    return str(MetricSpec("", (("", value),)))[2:-1]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from typing import Any
 from weft.evaluation.result import Result
 from weft.evaluation.setting_rules import NEGATIVE_SETTINGS
 from weft.report.context import ReportContext
-from weft.report.metric_definitions import MetricDefinition, definitions
+from weft.report.definitions import MetricDefinition
+from weft.report.definitions import metric_definitions as definitions
 from weft.report.rerun import rerun
 from weft.report.verdicts import Verdict, verdict, verdicts
 

@@ -166,7 +166,7 @@ def _shared_columns(
             "the results share no metric with a value per user; evaluate them with the same "
             "metrics."
         )
-    names = dict.fromkeys(name for result in results.values() for name in result)
+    names = itertools.chain.from_iterable(results.values())
     lost = dict.fromkeys(split_labels(name)[0] for name in names if name not in shared)
     note = f"not compared, because not every model has a value per user: {', '.join(lost)}"
     return columns, [note] if lost else []

@@ -213,15 +213,19 @@ def _grid_cells(
 
 def _pair_cells(comparison: Comparison, escape: Callable[[str], str]) -> list[list[str]]:
     """Return the escaped cells of the table of all pairs."""
+    rows = []
+    for row in comparison.rows:
+        test = row["test"] if row["paired"] else row["test"] + _UNPAIRED_MARK
+        p = row["p_adjusted"]
+        texts = {"metric": row_metric(row), "test": test, "p_adjusted": _format_cell(p, ".2g")}
+        cells = {name: _format_cell(row[name]) for name in _PAIR_COLUMNS} | texts
+        rows.append([escape(text) for text in cells.values()])
+    return rows
 
-    def text(row: Mapping[str, Any], name: str) -> str:
-        value = row_metric(row) if name == "metric" else row[name]
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            return "-"
-        if isinstance(value, bool):
-            return "yes" if value else "no"
-        if isinstance(value, float):
-            return f"{value:.2g}" if name == "p_adjusted" else f"{value:.4f}"
-        return str(value) + (_UNPAIRED_MARK if name == "test" and not row["paired"] else "")
 
-    return [[escape(text(row, name)) for name in _PAIR_COLUMNS] for row in comparison.rows]
+def _format_cell(value: Any, form: str = ".4f") -> str:
+    if value is None or value != value:  # NaN
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return format(value, form) if isinstance(value, float) else str(value)

@@ -18,17 +18,18 @@ def compact_letters(
     >>> compact_letters(["x", "y", "z"], [("x", "z")])
     {'x': 'a', 'y': 'ab', 'z': 'b'}
     """
-    groups = [frozenset(models)]
-    for a, b in different_pairs:
-        split = {group - {model} for group in groups for model in (a, b) if {a, b} <= group}
-        split |= {group for group in groups if not {a, b} <= group}
+    groups = [frozenset(range(len(models)))]
+    for pair in different_pairs:
+        a, b = map(models.index, pair)
+        split: set[frozenset[int]] = set()
+        for group in groups:
+            split |= {group - {a}, group - {b}} if {a, b} <= group else {group}
         groups = [group for group in split if not any(group < other for other in split)]
-    position = {model: index for index, model in enumerate(models)}
-    groups.sort(key=lambda group: sorted(position[model] for model in group))
-    return {
-        model: "".join(_letter(index) for index, group in enumerate(groups) if model in group)
-        for model in models
-    }
+    letters = [""] * len(models)
+    for number, group in enumerate(sorted(groups, key=sorted)):
+        for model in group:
+            letters[model] += _letter(number)
+    return dict(zip(models, letters))
 
 
 def _letter(index: int) -> str:

@@ -26,23 +26,20 @@ def find_fronts(results: Mapping[str, Result]) -> dict[str, ParetoFront]:
 
     Only for Hypervolumes of the values of the models (`scope="system"`).
     """
-    shared = set.intersection(*(set(result) for result in results.values()))
+    shared = set.intersection(*map(set, results.values()))
     fronts = {}
     for name in next(iter(results.values())):
-        if name not in shared:
+        if name not in shared or not name.startswith(Hypervolume.__name__):
             continue
-        entries = {model: result.entry(name) for model, result in results.items()}
-        if all(
-            entry.parts and entry.metric.startswith(Hypervolume.__name__)
-            for entry in entries.values()
-        ):
-            try:
-                metric = prototype(parse_name(name))
-            except SettingError:  # a part of a loaded result that is not registered here
-                continue
-            assert isinstance(metric, Hypervolume)
-            gaps = {model: metric.gaps(entry.parts) for model, entry in entries.items()}
-            fronts[name] = compute_front(gaps)
+        parts = {model: result.entry(name).parts for model, result in results.items()}
+        if not all(parts.values()):
+            continue
+        try:
+            metric = prototype(parse_name(name))
+        except SettingError:  # a part of a loaded result that is not registered here
+            continue
+        assert isinstance(metric, Hypervolume)
+        fronts[name] = compute_front({model: metric.gaps(parts[model]) for model in parts})
     return fronts
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from weft.report.requirements import require
+from weft.report import require_report_extra
 
-require()  # names the missing extra before the import of Altair fails
+require_report_extra()  # names the missing extra before the import of Altair fails
 
 from weft.report.charts.canvas import Figure  # noqa: E402
 from weft.report.charts.kinds import KINDS, figure, figures  # noqa: E402

@@ -11,6 +11,7 @@ import altair as alt
 
 from weft.errors import MissingInput, SettingError, check_choice
 from weft.evaluation.metric_value import MetricValue
+from weft.report.charts import marks, selection
 from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
 from weft.report.charts.heatmap import (
     ROW_PIXELS,
@@ -18,9 +19,7 @@ from weft.report.charts.heatmap import (
     finite_values,
     heatmap_layers,
 )
-from weft.report.charts.layers import label_width, row_labels, tooltips
 from weft.report.charts.phrases import direction_suffix
-from weft.report.charts.selection import find_offered
 from weft.report.charts.theme import DIVERGING, DIVERGING_DARK, display_name
 from weft.report.context import USUAL_CUTOFF, ReportContext
 
@@ -121,7 +120,7 @@ def _select_layout(
     known = _find_disparities(context)
     shown = _offered_metrics(known)[: None if canvas.has_selects else 1]
     if metric is not None:
-        shown = [find_offered("metric", metric, [*known])]
+        shown = [selection.find_offered("metric", metric, [*known])]
     disparities = {name: known[name] for name in shown}
     models = _select_models(context, known, disparities, model)
     pairs = [pair for disparity in known.values() for cells in disparity.values() for pair in cells]
@@ -257,7 +256,7 @@ def _build_layers(
             shade="isValid(datum.value) ? clamp(datum.distance / datum.limit, -1, 1) : null"
         )
     )
-    width = label_width(label["label"] for label in labels if not label["head"])
+    width = marks.label_width(label["label"] for label in labels if not label["head"])
     heatmap = heatmap_layers(
         base,
         layout.clusters,
@@ -265,16 +264,16 @@ def _build_layers(
         left=width,
         is_dark=f"abs(datum.shade) > {DIVERGING_DARK}",
         colours=alt.Scale(domain=[-1, 0, 1], range=[*DIVERGING], interpolate="rgb"),
-        tooltip=tooltips(
+        tooltip=marks.tooltips(
             ("of:N", "model"),
             ("group:N", "user group"),
             ("column:N", "item cluster"),
-            ("metric:N", "metric"),
-            ("value:Q", "value"),
+            "metric:N",
+            "value:Q",
         ),
     )
     selects = [] if layout.selects_model else [layout.metric_select]
-    return heatmap + row_labels(canvas.chart(labels, *selects), width)
+    return heatmap + marks.row_labels(canvas.chart(labels, *selects), width)
 
 
 def _describe(layout: _Layout) -> Texts:

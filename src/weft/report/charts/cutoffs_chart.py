@@ -11,26 +11,11 @@ import altair as alt
 
 from weft.errors import MissingInput
 from weft.evaluation.metric_value import MetricValue
+from weft.report.charts import marks, selection
 from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
 from weft.report.charts.label_layout import spread_labels
-from weft.report.charts.layers import (
-    INTERVAL_FIELDS,
-    add_interval_ends,
-    end_labels,
-    model_colour,
-    model_shape,
-    range_with_margins,
-    tooltips,
-)
 from weft.report.charts.phrases import count_models, describe_ranking, direction_suffix
-from weft.report.charts.selection import (
-    Values,
-    find_offered,
-    first_value,
-    shown_metrics,
-    value_table,
-    values_by_name,
-)
+from weft.report.charts.selection import Values
 from weft.report.charts.theme import coloured_models, display_name
 from weft.report.context import USUAL_CUTOFF, ReportContext
 
@@ -87,7 +72,7 @@ def cutoffs(context: ReportContext, canvas: Canvas, metric: str | None = None) -
     """Draw a metric against its cut-off: one line per model, with bands of 95 % intervals."""
     by_metric = _select_values(context, canvas, metric)
     labels = {
-        name: name + direction_suffix(first_value(next(iter(by_cutoff.values()))))
+        name: name + direction_suffix(selection.first_value(next(iter(by_cutoff.values()))))
         for name, by_cutoff in by_metric.items()
     }
     select = SelectBox("metric", "Metric", [*labels.values()])
@@ -97,7 +82,7 @@ def cutoffs(context: ReportContext, canvas: Canvas, metric: str | None = None) -
         (labels[name],): _describe(context, name, by_cutoff)
         for name, by_cutoff in by_metric.items()
     }
-    table = value_table(
+    table = selection.value_table(
         (name, k, model, value)
         for name, by_cutoff in by_metric.items()
         for k, values in by_cutoff.items()
@@ -115,8 +100,8 @@ def _select_values(
 ) -> dict[str, _ByCutoff]:
     """Return the values of the metrics of the chart by cut-off, ascending; the default first."""
     by_metric: dict[str, _ByCutoff] = {}
-    for values in values_by_name(context).values():
-        value = first_value(values)
+    for values in selection.values_by_name(context).values():
+        value = selection.first_value(values)
         if value.k is not None:
             by_metric.setdefault(value.metric, {})[value.k] = values
     by_metric = {name: at for name, at in by_metric.items() if len(at) > 1}
@@ -129,8 +114,8 @@ def _select_values(
         headlines = _headline_names(context, by_metric)
         default = max(headlines or by_metric, key=lambda name: len(by_metric[name]))
     else:
-        default = find_offered("metric", metric, [*by_metric])
-    shown = shown_metrics(canvas, default, metric, [*by_metric])
+        default = selection.find_offered("metric", metric, [*by_metric])
+    shown = selection.shown_metrics(canvas, default, metric, [*by_metric])
     return {name: dict(sorted(by_metric[name].items())) for name in shown}
 
 
@@ -163,7 +148,7 @@ def _build_layers(
     x = _cutoff_axis(sorted({k for line in lines for k in line.cutoffs}))
     scale = alt.Scale(zero=False)
     y = alt.Y("value:Q", scale=scale, title=None)
-    colour = model_colour(context)
+    colour = marks.model_colour(context)
     opacity = alt.condition("datum.own", alt.value(1.0), alt.value(0.55))
     base = (
         canvas.chart([line.to_row() for line in lines], select)
@@ -171,7 +156,7 @@ def _build_layers(
         .transform_flatten(["k", "value", "low", "high"])
         .transform_filter("isValid(datum.value)")
     )
-    bands = add_interval_ends(base.transform_filter("datum.own"), "low", "high", "value")
+    bands = marks.add_interval_ends(base.transform_filter("datum.own"), "low", "high", "value")
     labels = [row for line in lines for row in line.to_label_rows(canvas.height or _HEIGHT)]
     return [
         bands.mark_area(opacity=0.14).encode(
@@ -183,16 +168,12 @@ def _build_layers(
             y=y,
             color=colour,
             opacity=opacity,
-            shape=model_shape(context),
-            tooltip=tooltips(
-                ("model:N", "model"),
-                ("metric:N", "metric"),
-                ("k:Q", "k"),
-                ("value:Q", "value"),
-                *INTERVAL_FIELDS,
-            ),
+            shape=marks.model_shape(context),
+            tooltip=marks.tooltips("model:N", "metric:N", "k:Q", "value:Q", *marks.INTERVAL_FIELDS),
         ),
-        end_labels(canvas.chart(labels, select), x, alt.Y("at:Q", scale=scale, title=None), colour),
+        marks.end_labels(
+            canvas.chart(labels, select), x, alt.Y("at:Q", scale=scale, title=None), colour
+        ),
     ]
 
 
@@ -205,7 +186,7 @@ def _cutoff_axis(cutoffs: list[int]) -> alt.X:
         zero=alt.Undefined if is_log else False,
         nice=False,
         padding=10,
-        range=range_with_margins(),
+        range=marks.range_with_margins(),
     )
     axis = alt.Axis(values=cutoffs, grid=False, format="d", title="cut-off k", titleAnchor="start")
     return alt.X("k:Q", scale=scale, axis=axis)

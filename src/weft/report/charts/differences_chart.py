@@ -9,14 +9,8 @@ from typing import Any, Literal
 import altair as alt
 import numpy as np
 
+from weft.report.charts import marks
 from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
-from weft.report.charts.layers import (
-    INTERVAL_FIELDS,
-    add_interval_ends,
-    axis_caption,
-    model_colour,
-    tooltips,
-)
 from weft.report.charts.phrases import count_users, short_number, short_percent
 from weft.report.charts.theme import EQUAL, INK, MUTED, PAPER
 from weft.report.charts.user_differences import (
@@ -110,7 +104,7 @@ def _build_layers(
 ) -> list[Layer]:
     """Return the histogram with the mean, the bar above it, and the caption of the axis."""
     base = canvas.chart(rows, *selects)
-    colour = model_colour(context, [("", EQUAL)], field="who:N")
+    colour = marks.model_colour(context, [("", EQUAL)], field="who:N")
     bins = base.transform_flatten(["from", "users"]).transform_calculate(
         to="datum['from'] + datum.wide",
         who="datum['from'] < -datum.wide / 2 ? datum.left : datum.right",
@@ -119,13 +113,13 @@ def _build_layers(
     y_scale = alt.Scale(range=[alt.ExprRef("height"), _HEAD_PIXELS])
     y = alt.Y("users:Q", scale=y_scale, axis=alt.Axis(title=None, format=",d", tickMinStep=1))
     full_height = {"y": alt.value(_HEAD_PIXELS), "y2": alt.value(alt.ExprRef("height"))}
-    names = (("pair:N", "models"), ("metric:N", "metric"))
-    bin_tooltip = tooltips(
-        *names, ("from:Q", "difference from"), ("to:Q", "to"), ("users:Q", "users")
-    )
-    mean_tooltip = tooltips(*names, ("mean:Q", "mean difference"), *INTERVAL_FIELDS)
+    names = (("pair:N", "models"), "metric:N")
+    bin_tooltip = marks.tooltips(*names, ("from:Q", "difference from"), "to:Q", "users:Q")
+    mean_tooltip = marks.tooltips(*names, ("mean:Q", "mean difference"), *marks.INTERVAL_FIELDS)
     zero = canvas.chart([{"at": 0}])
-    interval = add_interval_ends(base, "low", "high", "mean").mark_rect(color=INK, opacity=0.18)
+    interval = marks.add_interval_ends(base, "low", "high", "mean").mark_rect(
+        color=INK, opacity=0.18
+    )
     histogram = alt.layer(
         bins.mark_bar(binSpacing=1).encode(
             x=x, x2="to:Q", y=y, y2=alt.datum(0), color=colour, tooltip=bin_tooltip
@@ -139,14 +133,14 @@ def _build_layers(
             x="mean:Q", y=alt.value(_HEAD_PIXELS), text="text:N"
         ),
     )
-    return [histogram, alt.layer(*_build_share_bar(base, colour)), axis_caption(base, "axis")]
+    return [histogram, alt.layer(*_build_share_bar(base, colour)), marks.axis_caption(base, "axis")]
 
 
 def _build_share_bar(base: Layer, colour: alt.Color) -> list[Layer]:
     """Return a bar of the users below 0, at 0 and above 0, with their numbers."""
     shares = _add_shares(base)
     x = alt.X("begin:Q", axis=None, scale=alt.Scale(domain=[0, 1], nice=False))
-    tooltip = tooltips(("name:N", "model"), ("users_text:N", "users"))
+    tooltip = marks.tooltips(("name:N", "model"), ("users_text:N", "users"))
     bar = shares.mark_bar(height=10, stroke=PAPER)
     layers = [bar.encode(x=x, x2="end:Q", y=alt.value(36), color=colour, tooltip=tooltip)]
     sides: tuple[tuple[str, Literal["left", "center", "right"], str], ...]

@@ -10,10 +10,9 @@ import numpy as np
 import polars as pl
 
 from weft.errors import MissingInput
+from weft.report.charts import marks, selection
 from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
-from weft.report.charts.layers import model_colour, model_shape, tooltips
 from weft.report.charts.phrases import list_names, short_number
-from weft.report.charts.selection import cutoff_select, select_frames
 from weft.report.charts.theme import MUTED, coloured_models, display_name
 from weft.report.context import ReportContext
 
@@ -65,8 +64,8 @@ def exposure(context: ReportContext, canvas: Canvas, k: int | None = None) -> Fi
 
     The diagonal is equality.
     """
-    frames, cutoffs = select_frames("exposure", context, canvas, k)
-    select = cutoff_select(cutoffs)
+    frames, cutoffs = selection.select_frames("exposure", context, canvas, k)
+    select = selection.cutoff_select(cutoffs)
     curves = {k: _select_curves(context, frames, k) for k in cutoffs}
     if not any(curves.values()):
         raise MissingInput("exposure: no model recommended anything.")
@@ -134,8 +133,8 @@ def _build_curves(
     x = alt.X("items:Q", scale=domain, axis=alt.Axis(title=x_title, titleAnchor="end", **ticks))
     y = alt.Y("got:Q", scale=domain, axis=alt.Axis(title=None, **ticks))
     opacity = alt.condition("datum.own", alt.value(1.0), alt.value(0.5))
-    tooltip = tooltips(
-        ("model:N", "model"),
+    tooltip = marks.tooltips(
+        "model:N",
         ("cut:N", "cut-off"),
         ("gini:Q", "Gini", ".4f"),
         ("items:Q", "of the items", ".1%"),
@@ -145,7 +144,7 @@ def _build_curves(
     return alt.layer(
         diagonal.mark_line(color=MUTED, strokeDash=[4, 4], strokeWidth=1).encode(x=x, y=y),
         base.mark_line(strokeWidth=2).encode(
-            x=x, y=y, color=model_colour(context), opacity=opacity
+            x=x, y=y, color=marks.model_colour(context), opacity=opacity
         ),
         base.mark_point(size=90, opacity=0, filled=True).encode(x=x, y=y, tooltip=tooltip),
     )
@@ -163,19 +162,19 @@ def _build_legend(
             text = f"{short_number(curve.gini)}  {name}"
             rows.append({"cut": label, "model": name, "text": text, "at": place})
     entries = canvas.chart(rows, select)
-    colour = model_colour(context)
+    colour = marks.model_colour(context)
     scale = alt.Scale(domain=[0, 1], range=[24, 24 + _LINE_PIXELS], nice=False, zero=False)
     y = alt.Y("at:Q", axis=None, scale=scale)
     return alt.layer(
         entries.mark_point(filled=True, size=60, opacity=1).encode(
-            x=alt.value(12), y=y, color=colour, shape=model_shape(context)
+            x=alt.value(12), y=y, color=colour, shape=marks.model_shape(context)
         ),
         entries.mark_text(align="left", limit=140).encode(
             x=alt.value(22),
             y=y,
             text="text:N",
             color=colour,
-            tooltip=tooltips(("model:N", "model")),
+            tooltip=marks.tooltips("model:N"),
         ),
         canvas.chart([{}])
         .mark_text(align="left", text="Gini, lower is more equal", color=MUTED)

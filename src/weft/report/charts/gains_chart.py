@@ -12,17 +12,8 @@ import polars as pl
 
 from weft.errors import MissingInput
 from weft.evaluation.result import Result
+from weft.report.charts import marks
 from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
-from weft.report.charts.layers import (
-    INTERVAL_FIELDS,
-    add_interval_ends,
-    axis_caption,
-    label_width,
-    range_with_margins,
-    row_labels,
-    section_labels,
-    tooltips,
-)
 from weft.report.charts.phrases import count_users, describe_omitted, short_number
 from weft.report.charts.theme import INK, MUTED, display_name
 from weft.report.charts.user_differences import (
@@ -70,7 +61,7 @@ def gains(
     """Draw the mean difference of two models in groups of users, with 95 % intervals."""
     found, aligned = select_differences("gains", context, canvas, pair, metric)
     groups, omitted = _select_groups(context, aligned)
-    labels, rows = section_labels((group.section, group.label) for group in groups)
+    labels, rows = marks.section_labels((group.section, group.label) for group in groups)
     means = [_group_means(one, groups, rows) for one in found]
     if not means[0]:
         raise MissingInput(_NO_GROUPS)
@@ -223,21 +214,21 @@ def _build_layers(
         .transform_lookup("row", from_=canvas.lookup(labels, "row", "hover"))
         .transform_calculate(users_text=format_users)
     )
-    width = label_width(label["label"] for label in labels)
-    scale = alt.Scale(range=range_with_margins(70, width + 8), padding=8)
+    width = marks.label_width(label["label"] for label in labels)
+    scale = alt.Scale(range=marks.range_with_margins(70, width + 8), padding=8)
     y = alt.Y("row:O", axis=None, scale=alt.Scale(domain=[*range(len(labels))]))
     right_edge = alt.value(alt.ExprRef("width"))
-    tooltip = tooltips(
+    tooltip = marks.tooltips(
         ("hover:N", "group"),
-        *(("pair:N", "models"), ("metric:N", "metric"), ("mean:Q", "mean difference")),
-        *INTERVAL_FIELDS,
-        ("users:Q", "users"),
+        *(("pair:N", "models"), "metric:N", ("mean:Q", "mean difference")),
+        *marks.INTERVAL_FIELDS,
+        "users:Q",
     )
 
     def x(field: str) -> alt.X:
         return alt.X(f"{field}:Q", scale=scale, axis=alt.Axis(title=None))
 
-    intervals = add_interval_ends(base, "low", "high", "mean").mark_rule(
+    intervals = marks.add_interval_ends(base, "low", "high", "mean").mark_rule(
         strokeWidth=2.5, color=INK, strokeCap="round"
     )
     return [
@@ -247,9 +238,9 @@ def _build_layers(
             x=x("mean"), y=y, tooltip=tooltip
         ),
         base.mark_text(align="right", color=MUTED).encode(x=right_edge, y=y, text="users_text:N"),
-        *row_labels(canvas.chart(labels), width),
+        *marks.row_labels(canvas.chart(labels), width),
         *_side_captions(above),
-        axis_caption(above, "axis"),
+        marks.axis_caption(above, "axis"),
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from weft.report.charts.layers import LABEL_PIXELS
+from weft.report.charts.marks import LABEL_PIXELS
 
 LINE_PIXELS = 14  # distance of the baselines of two labels
 _NARROW_PIXELS = 230  # width of the plot on a narrow screen, where labels must fit, too

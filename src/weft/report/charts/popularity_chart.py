@@ -9,17 +9,10 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from weft.report.charts import marks, selection
 from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
 from weft.report.charts.label_layout import spread_labels
-from weft.report.charts.layers import (
-    end_labels,
-    model_colour,
-    model_shape,
-    range_with_margins,
-    tooltips,
-)
 from weft.report.charts.phrases import list_names
-from weft.report.charts.selection import cutoff_select, select_frames
 from weft.report.charts.theme import INK, MUTED, coloured_models, display_name
 from weft.report.context import ReportContext
 
@@ -58,8 +51,8 @@ def popularity(context: ReportContext, canvas: Canvas, k: int | None = None) -> 
 
     References are its share of the items and of the train interactions.
     """
-    frames, cutoffs = select_frames("popularity", context, canvas, k)
-    select = cutoff_select(cutoffs)
+    frames, cutoffs = selection.select_frames("popularity", context, canvas, k)
+    select = selection.cutoff_select(cutoffs)
     bins = _select_bins(context, frames)
     lines = {k: _select_shares(context, frames, bins, k) for k in cutoffs}
     layers = _build_layers(context, canvas, select, bins, lines)
@@ -135,9 +128,9 @@ def _build_layers(
     x = _bin_axis(ticks)
     scale = alt.Scale(zero=True)
     y = alt.Y("share:Q", scale=scale, axis=alt.Axis(title=None, format=".0%"))
-    colour = model_colour(context, [(bins.catalogue, MUTED), (bins.train, INK)])
+    colour = marks.model_colour(context, [(bins.catalogue, MUTED), (bins.train, INK)])
     opacity = alt.condition("datum.own", alt.value(1.0), alt.value(0.5))
-    tooltip = tooltips(
+    tooltip = marks.tooltips(
         ("model:N", "of"),
         ("cut:N", "cut-off"),
         ("bin:N", "train interactions"),
@@ -151,9 +144,11 @@ def _build_layers(
         references.mark_point(size=120, opacity=0, filled=True).encode(x=x, y=y, tooltip=tooltip),
         models.mark_line(strokeWidth=2).encode(**styled),
         models.mark_point(filled=True, size=55).encode(
-            **styled, tooltip=tooltip, shape=model_shape(context)
+            **styled, tooltip=tooltip, shape=marks.model_shape(context)
         ),
-        end_labels(canvas.chart(labels, select), x, alt.Y("at:Q", scale=scale, title=None), colour),
+        marks.end_labels(
+            canvas.chart(labels, select), x, alt.Y("at:Q", scale=scale, title=None), colour
+        ),
     ]
 
 
@@ -164,7 +159,7 @@ def _bin_axis(ticks: list[str]) -> alt.X:
         labelAngle=-35 if len(ticks) > 6 else 0,
         grid=False,
     )
-    x_scale = alt.Scale(type="point", padding=0.3, range=range_with_margins())
+    x_scale = alt.Scale(type="point", padding=0.3, range=marks.range_with_margins())
     return alt.X("bin:O", sort=ticks, scale=x_scale, axis=axis)
 
 

@@ -10,6 +10,7 @@ import altair as alt
 
 from weft.errors import MissingInput
 from weft.evaluation.metric_value import MetricValue
+from weft.report.charts import marks, selection
 from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
 from weft.report.charts.heatmap import (
     ROW_PIXELS,
@@ -17,14 +18,13 @@ from weft.report.charts.heatmap import (
     finite_values,
     heatmap_layers,
 )
-from weft.report.charts.layers import label_width, row_labels, section_labels, tooltips
 from weft.report.charts.phrases import (
     common_format,
     count_users,
     describe_omitted,
     direction_suffix,
 )
-from weft.report.charts.selection import Values, headline_metrics
+from weft.report.charts.selection import Values
 from weft.report.charts.theme import MUTED, SEQUENTIAL, SEQUENTIAL_DARK, display_name
 from weft.report.context import ReportContext
 
@@ -55,11 +55,11 @@ class _SliceValues:
 def slices(context: ReportContext, canvas: Canvas, metric: str | None = None) -> Figure:
     """Draw a metric by slice: groups of users down, models across."""
     found = _select_values(context)
-    metrics = headline_metrics(context, canvas, metric, [*found.values], _MAX_METRICS)
+    metrics = selection.headline_metrics(context, canvas, metric, [*found.values], _MAX_METRICS)
     titles = {name: found.titles.get(name, name) for name in metrics}
     select = SelectBox("metric", "Metric", [*titles.values()])
     groups, omitted = _largest_groups(found.users)
-    labels, places = section_labels(groups)
+    labels, places = marks.section_labels(groups)
     users = {place: count_users(found.users[group]) for group, place in zip(groups, places)}
     labels = [label | {"users": users.get(label["row"], "")} for label in labels]
     models = [model for model in context.models if model in found.models]
@@ -151,7 +151,7 @@ def _build_layers(
     base = base.transform_calculate(shade=shade).transform_lookup(
         "row", from_=canvas.lookup(labels, "row", "hover")
     )
-    width = label_width(label["label"] for label in labels if not label["head"])
+    width = marks.label_width(label["label"] for label in labels if not label["head"])
     cells = heatmap_layers(
         base,
         columns,
@@ -159,19 +159,15 @@ def _build_layers(
         left=width + _USERS_PIXELS,
         is_dark=f"datum.shade > {SEQUENTIAL_DARK}",
         colours=alt.Scale(domain=[0, 1], range=[*SEQUENTIAL], interpolate="rgb"),
-        tooltip=tooltips(
-            ("hover:N", "group"),
-            ("column:N", "model"),
-            ("metric:N", "metric"),
-            ("value:Q", "value"),
-            ("users:Q", "users"),
+        tooltip=marks.tooltips(
+            ("hover:N", "group"), ("column:N", "model"), "metric:N", "value:Q", "users:Q"
         ),
     )
     users = canvas.chart(labels).mark_text(align="right", color=MUTED)
     x, y = alt.value(width + _USERS_PIXELS - 8), alt.Y("row:O", axis=None)
     return [
         *cells,
-        *row_labels(canvas.chart(labels), width),
+        *marks.row_labels(canvas.chart(labels), width),
         users.encode(x=x, y=y, text="users:N"),
     ]
 

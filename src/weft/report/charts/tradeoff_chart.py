@@ -9,24 +9,11 @@ import altair as alt
 
 from weft.errors import MissingInput, SettingError
 from weft.evaluation.metric_value import MetricValue
+from weft.report.charts import marks, selection
 from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
 from weft.report.charts.label_layout import place_point_labels
-from weft.report.charts.layers import (
-    LABEL_PIXELS,
-    add_interval_ends,
-    axis_caption,
-    model_colour,
-    model_shape,
-    tooltips,
-)
 from weft.report.charts.phrases import count_models, list_names, name_with_direction, short_number
-from weft.report.charts.selection import (
-    Values,
-    find_offered,
-    first_value,
-    shown_metrics,
-    values_by_name,
-)
+from weft.report.charts.selection import Values
 from weft.report.charts.theme import MUTED, PAPER, coloured_models, display_name
 from weft.report.context import ReportContext, metric_family
 from weft.statistics.pareto import pareto_optimal
@@ -69,7 +56,7 @@ def tradeoff(
     if not points:
         raise MissingInput(f"tradeoff: no model has both {across[0]} and {upright}.")
     upright_label, *labels = (
-        name_with_direction(first_value(known[name])) for name in (upright, *across)
+        name_with_direction(selection.first_value(known[name])) for name in (upright, *across)
     )
     select = SelectBox("metric", "Against", labels)
     rows = [one.to_row(context, canvas.height or _HEIGHT) for one in points]
@@ -99,20 +86,22 @@ def _select_metrics(
         )
     known = {
         name: values
-        for name, values in values_by_name(context).items()
-        if first_value(values).merit is not None
+        for name, values in selection.values_by_name(context).items()
+        if selection.first_value(values).merit is not None
     }
-    upright = _accuracy_metric(context, known) if y is None else find_offered("y", y, [*known])
+    upright = (
+        _accuracy_metric(context, known) if y is None else selection.find_offered("y", y, [*known])
+    )
     beyond = _metrics_beyond_accuracy(context, known, upright)
     if x is None and not beyond:
         raise MissingInput(
             "tradeoff needs a metric beyond accuracy in addition to an accuracy metric: evaluate, "
             "say, nDCG and Gini."
         )
-    default = beyond[0] if x is None else find_offered("x", x, [*known])
+    default = beyond[0] if x is None else selection.find_offered("x", x, [*known])
     if default == upright:
         raise SettingError(f"x and y are both {upright!r}; a trade-off is between two metrics.")
-    return known, upright, shown_metrics(canvas, default, x, beyond)
+    return known, upright, selection.shown_metrics(canvas, default, x, beyond)
 
 
 def _accuracy_metric(context: ReportContext, known: dict[str, Values]) -> str:
@@ -126,13 +115,13 @@ def _metrics_beyond_accuracy(
     context: ReportContext, known: dict[str, Values], upright: str
 ) -> list[str]:
     """Return metrics of other families at the same cut-off or without one; headlines first."""
-    cutoffs = (first_value(known[upright]).k, None)
+    cutoffs = (selection.first_value(known[upright]).k, None)
     excluded = {metric_family(upright), *_ACCURACY[:2]}
     names = [
         name
         for name, values in known.items()
         if name != upright
-        and first_value(values).k in cutoffs
+        and selection.first_value(values).k in cutoffs
         and metric_family(name) not in excluded
     ]
 
@@ -152,7 +141,7 @@ def _select_points(
     }
     merits = {model: [value.merit or 0.0 for value in pair] for model, pair in values.items()}
     front = [*pareto_optimal(merits)] if values else []
-    return _Points(name, name_with_direction(first_value(known[name])), values, front)
+    return _Points(name, name_with_direction(selection.first_value(known[name])), values, front)
 
 
 def _build_layers(
@@ -173,9 +162,9 @@ def _build_layers(
     x_scale, y_scale = alt.Scale(zero=False, padding=16), alt.Scale(zero=False, padding=12)
     x = alt.X("x:Q", scale=x_scale, axis=alt.Axis(title=None))
     y = alt.Y("y:Q", scale=y_scale, title=None)
-    colour = model_colour(context)
-    tooltip = tooltips(
-        ("model:N", "model"),
+    colour = marks.model_colour(context)
+    tooltip = marks.tooltips(
+        "model:N",
         *(("x:Q", "across"), ("x1:Q", "95 % from"), ("x2:Q", "95 % to")),
         ("y:Q", next(iter(upright.values())).plain_name),
         *(("y1:Q", "95 % from "), ("y2:Q", "95 % to ")),
@@ -187,10 +176,12 @@ def _build_layers(
         *_interval_layers(base, x, y, colour),
         front.mark_point(size=260, color=MUTED, strokeWidth=1.2, opacity=1).encode(x=x, y=y),
         base.mark_point(filled=True, size=85, opacity=1).encode(
-            x=x, y=y, color=colour, shape=model_shape(context), tooltip=tooltip
+            x=x, y=y, color=colour, shape=marks.model_shape(context), tooltip=tooltip
         ),
         *_name_layers(base, x, y_scale, colour, tooltip),
-        axis_caption(canvas.chart([{"metric": one} for one in select.options], select), "metric"),
+        marks.axis_caption(
+            canvas.chart([{"metric": one} for one in select.options], select), "metric"
+        ),
         canvas.chart([{}])
         .mark_text(align="left", baseline="top", color=MUTED, text="○ Pareto front")
         .encode(x=alt.value(0), y=alt.value(alt.ExprRef("height + 27"))),
@@ -200,7 +191,7 @@ def _build_layers(
 def _interval_layers(base: Layer, x: alt.X, y: alt.Y, colour: alt.Color) -> list[Layer]:
     """Return the intervals of both axes."""
     horizontal, vertical = (
-        add_interval_ends(base, f"{axis}1", f"{axis}2", axis).mark_rule(opacity=0.6)
+        marks.add_interval_ends(base, f"{axis}1", f"{axis}2", axis).mark_rule(opacity=0.6)
         for axis in ("x", "y")
     )
     x_start = alt.X("from:Q", scale=x["scale"], axis=alt.Axis(title=None))
@@ -221,7 +212,7 @@ def _name_layers(
     layers = []
     for side, align, shift in sides:
         texts = names.transform_calculate(label=f"datum.side === '{side}' ? datum.model : ''")
-        style = {"align": align, "dx": shift, "limit": LABEL_PIXELS, "baseline": "middle"}
+        style = {"align": align, "dx": shift, "limit": marks.LABEL_PIXELS, "baseline": "middle"}
         y = alt.Y("height:Q", scale=y_scale, title=None)
         encoding = {"x": x, "y": y, "text": "label:N"}
         layers.append(texts.mark_text(**style, stroke=PAPER, strokeWidth=4).encode(**encoding))

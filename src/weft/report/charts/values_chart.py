@@ -7,16 +7,8 @@ from typing import Any
 import altair as alt
 
 from weft.errors import MissingInput
+from weft.report.charts import marks, selection
 from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
-from weft.report.charts.layers import (
-    INTERVAL_FIELDS,
-    LABEL_PIXELS,
-    add_interval_ends,
-    model_colour,
-    model_shape,
-    range_with_margins,
-    tooltips,
-)
 from weft.report.charts.phrases import (
     best_first,
     common_format,
@@ -24,14 +16,7 @@ from weft.report.charts.phrases import (
     describe_ranking,
     name_with_direction,
 )
-from weft.report.charts.selection import (
-    Values,
-    find_offered,
-    first_value,
-    shown_metrics,
-    value_table,
-    values_by_name,
-)
+from weft.report.charts.selection import Values
 from weft.report.charts.theme import INK, display_name
 from weft.report.context import ReportContext
 
@@ -42,7 +27,7 @@ _MAX_OFFERED = 60  # metrics at their cut-offs; of more, one cut-off of each met
 def values(context: ReportContext, canvas: Canvas, metric: str | None = None) -> Figure:
     """Draw a metric of all models: a point each, with its 95 % interval, the best on top."""
     by_name = _select_values(context, canvas, metric)
-    labels = {name: name_with_direction(first_value(by_name[name])) for name in by_name}
+    labels = {name: name_with_direction(selection.first_value(by_name[name])) for name in by_name}
     select = SelectBox("metric", "Metric", [*labels.values()])
     rows = [_to_row(labels[name], by_name[name]) for name in by_name]
     layers = _build_layers(context, canvas.chart(rows, select))
@@ -50,7 +35,7 @@ def values(context: ReportContext, canvas: Canvas, metric: str | None = None) ->
         (label,): f"{label} of {count_models(context)}: {describe_ranking(by_name[name])}."
         for name, label in labels.items()
     }
-    table = value_table(
+    table = selection.value_table(
         (name, None, model, value)
         for name, of_models in by_name.items()
         for model, value in of_models.items()
@@ -62,22 +47,22 @@ def values(context: ReportContext, canvas: Canvas, metric: str | None = None) ->
 
 def _select_values(context: ReportContext, canvas: Canvas, metric: str | None) -> dict[str, Values]:
     """Return the values of the metrics of the chart by model; the default metric first."""
-    known = values_by_name(context)
+    known = selection.values_by_name(context)
     if not known:
         raise MissingInput("values draws a metric of each model, but none has a defined value.")
     offered = [*known] if len(known) <= _MAX_OFFERED else _one_cutoff_each(context, known)
     default = next(iter([*context.headlines, *known]))
     if metric is not None:
-        default = find_offered("metric", metric, [*known])
-    return {name: known[name] for name in shown_metrics(canvas, default, metric, offered)}
+        default = selection.find_offered("metric", metric, [*known])
+    return {name: known[name] for name in selection.shown_metrics(canvas, default, metric, offered)}
 
 
 def _one_cutoff_each(context: ReportContext, known: dict[str, Values]) -> list[str]:
     """Return every metric at one cut-off: that of the headline metrics, if it has it."""
-    usual = {first_value(known[name]).k for name in context.headlines if name in known}
+    usual = {selection.first_value(known[name]).k for name in context.headlines if name in known}
     names: dict[str, str] = {}
     for name, of_models in known.items():
-        value = first_value(of_models)
+        value = selection.first_value(of_models)
         if value.metric not in names or value.k in usual:
             names[value.metric] = name
     return list(names.values())
@@ -106,27 +91,23 @@ def _build_layers(context: ReportContext, rows: Layer) -> list[Layer]:
         "model:N",
         sort=alt.EncodingSortField("rank", op="min"),
         title=None,
-        axis=alt.Axis(labelLimit=LABEL_PIXELS, labelColor=INK, labelOverlap=False, grid=False),
+        axis=alt.Axis(
+            labelLimit=marks.LABEL_PIXELS, labelColor=INK, labelOverlap=False, grid=False
+        ),
     )
-    scale = alt.Scale(zero=False, padding=12, range=range_with_margins(64))
+    scale = alt.Scale(zero=False, padding=12, range=marks.range_with_margins(64))
     start = alt.X("from:Q", scale=scale, title=None)
-    colour = model_colour(context)
-    tooltip = tooltips(
-        ("model:N", "model"),
-        ("metric:N", "metric"),
-        ("value:Q", "value"),
-        *INTERVAL_FIELDS,
-        ("users:Q", "users"),
-    )
+    colour = marks.model_colour(context)
+    tooltip = marks.tooltips("model:N", "metric:N", "value:Q", *marks.INTERVAL_FIELDS, "users:Q")
     return [
-        add_interval_ends(base, "low", "high", "value")
+        marks.add_interval_ends(base, "low", "high", "value")
         .mark_rule(strokeWidth=2.5, strokeCap="round")
         .encode(x=start, x2="to:Q", y=y, color=colour, tooltip=tooltip),
         base.mark_point(filled=True, size=75, opacity=1).encode(
             x=alt.X("value:Q", scale=scale, title=None),
             y=y,
             color=colour,
-            shape=model_shape(context),
+            shape=marks.model_shape(context),
             tooltip=tooltip,
         ),
         base.mark_text(align="right").encode(x=alt.value(alt.ExprRef("width")), y=y, text="text:N"),

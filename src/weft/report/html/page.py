@@ -19,9 +19,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from weft.report.requirements import require
+from weft.report import require_report_extra
 
-require()
+require_report_extra()
 
 import altair as alt
 import vl_convert

@@ -28,10 +28,14 @@ def model_shape(context: ReportContext) -> alt.Shape:
     return alt.Shape("model:N", scale=shape_scale(context), legend=None)
 
 
-def tooltips(*fields: tuple[str, ...]) -> list[alt.Tooltip]:
-    """Return tooltips of fields with their titles, and their number formats if given."""
+def tooltips(*fields: str | tuple[str, ...]) -> list[alt.Tooltip]:
+    """Return tooltips of fields: (field, title) or (field, title, number format).
+
+    A field without a title has its name as the title.
+    """
     found = []
-    for field, title, *form in fields:
+    for entry in fields:
+        field, title, *form = (entry, entry[:-2]) if isinstance(entry, str) else entry
         default = NUMBER_FORMAT if field.endswith(":Q") else alt.Undefined
         found.append(alt.Tooltip(field, title=title, format=form[0] if form else default))
     return found
@@ -70,7 +74,7 @@ def end_labels(labels: Layer, x: alt.X, y: alt.Y, colour: alt.Color) -> Layer:
     """Return the names of models at the ends of their lines."""
     mark = labels.mark_text(align="left", baseline="middle", dx=9, limit=LABEL_PIXELS - 10)
     text = alt.Text("model:N")
-    return mark.encode(x=x, y=y, text=text, color=colour, tooltip=tooltips(("model:N", "model")))
+    return mark.encode(x=x, y=y, text=text, color=colour, tooltip=tooltips("model:N"))
 
 
 def label_width(labels: Iterable[str]) -> int:
