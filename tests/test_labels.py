@@ -74,11 +74,25 @@ def _cells(counts):
     return users, items, np.ones(len(cells))
 
 
-@pytest.mark.parametrize("stored", [1.0, 2.5, -1.0, 0.0])
+def sparse_features(stored, is_sorted):
+    columns = [0, 3, 4] if is_sorted else [4, 0, 3]
+    values = [stored, 1.0, 1.0, 1.0]
+    return columns, sp.csr_matrix((values, [*columns, 3], [0, 3, 3, 4]), shape=(3, 6))
+
+
+@pytest.mark.parametrize("stored", [2.5, -1.0, 2.0])
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_sparse_features_other_than_0_and_1(stored, is_sorted):
+    _, matrix = sparse_features(stored, is_sorted)
+    with pytest.raises(InputError, match=f"matrix with the value {stored:g}; expected 0 or 1"):
+        read_positional_features(matrix, 3)
+    assert read_positional_features(matrix != 0, 3).num_unlabelled == 1
+
+
+@pytest.mark.parametrize("stored", [1.0, 0.0])
 @pytest.mark.parametrize("is_sorted", [True, False])
 def test_features_of_sparse_matrices_in_order_and_not(stored, is_sorted):
-    columns = [0, 3, 4] if is_sorted else [4, 0, 3]
-    matrix = sp.csr_matrix(([stored, 1.0, 1.0, 1.0], [*columns, 3], [0, 3, 3, 4]), shape=(3, 6))
+    columns, matrix = sparse_features(stored, is_sorted)
     found = read_positional_features(matrix, 3)
     first = [column for column, value in zip(columns, [stored, 1, 1]) if value]
     names = sorted({*first, 3})
@@ -550,7 +564,7 @@ FEATURE_FORMS = {
     ),
     "matrix": lambda ids, rows: letters(rows),
     "matrix of bool": lambda ids, rows: letters(rows) > 0,
-    "matrix of weights": lambda ids, rows: letters(rows) * 0.25,
+    "matrix of integers": lambda ids, rows: letters(rows).astype(int),
     "tensor": lambda ids, rows: torch.tensor(letters(rows)),
     "sparse tensor": lambda ids, rows: torch.tensor(letters(rows)).to_sparse(),
     "csr": lambda ids, rows: sp.csr_matrix(letters(rows)),
@@ -2045,3 +2059,143 @@ def test_unused_labels_are_noted_in_yaml_and_on_the_command_line(tmp_path):
     )
     (result,) = run_configuration(weft.config.load(tmp_path / "run.yaml"))
     assert len(unused_notes(result)) == 1
+
+
+# -------------------------------------------------------------------------------- feature separator
+
+GENRES = {"tea": "Hot|Leaf", "rye": "Grain", "oat": "Grain | Hot||", "fig": None}
+SPLIT = {"tea": ["Hot", "Leaf"], "rye": ["Grain"], "oat": ["Grain", "Hot"]}
+GENRE_LISTS = {"ann": ["tea", "rye"], "bob": ["fig", "oat"]}
+GENRE_TRUTH = {"ann": ["tea", "oat"], "bob": ["oat", "rye"]}
+GENRE_FORMS = {
+    "dict": GENRES,
+    "series": pd.Series(GENRES),
+    "pandas": pd.DataFrame({"item": list(GENRES), "genres": list(GENRES.values())}),
+    "polars": pl.DataFrame({"item": list(GENRES), "genres": list(GENRES.values())}),
+    "a row per value": pl.DataFrame(
+        {"item": ["tea", "tea", "rye", "oat"], "genre": ["Hot", "Leaf|Hot", "Grain", "Grain|Hot"]}
+    ),
+    "lists of values": {"tea": ["Hot|Leaf", "Hot"], "rye": ["Grain"], "oat": {"Grain|Hot"}},
+}
+
+
+def genre_recall(features, **settings):
+    return weft.evaluate(
+        GENRE_LISTS, GENRE_TRUTH, metrics="SRecall@2", item_features=features, **settings
+    )
+
+
+@pytest.mark.parametrize("features", GENRE_FORMS.values(), ids=GENRE_FORMS)
+def test_text_with_several_features_is_split(features):
+    expected = genre_recall(SPLIT)["SRecall@2"]
+    result = genre_recall(features, feature_separator="|")
+    assert result["SRecall@2"] == expected and result.settings["feature_separator"] == "|"
+    assert not any("separator" in note for note in result.notes)
+    apart = evaluate_apart(
+        GENRE_LISTS, GENRE_TRUTH, metrics="SRecall@2", item_features=features, feature_separator="|"
+    )
+    assert apart["SRecall@2"] == expected
+    assert genre_recall(GENRES)["SRecall@2"] != expected
+
+
+def test_separators_of_several_characters_and_numbers_as_features():
+    assert (
+        genre_recall(
+            {item: "; ".join(parts) for item, parts in SPLIT.items()}, feature_separator="; "
+        )["SRecall@2"]
+        == genre_recall(SPLIT)["SRecall@2"]
+    )
+    numbers = {"tea": [1, 2], "rye": [3], "oat": [3, 1]}
+    result = genre_recall(numbers, feature_separator="|")
+    assert result["SRecall@2"] == genre_recall(SPLIT)["SRecall@2"]
+    assert "no value of item_features contains the feature_separator '|'" in result.notes
+
+
+def test_a_file_of_several_features_in_every_interface(tmp_path):
+    (tmp_path / "lists.csv").write_text("user,item\nann,tea\nann,rye\nbob,fig\nbob,oat\n")
+    (tmp_path / "truth.csv").write_text("user,item\nann,tea\nann,oat\nbob,oat\nbob,rye\n")
+    genres = "".join(f"{item},{value or ''}\n" for item, value in GENRES.items())
+    (tmp_path / "genres.csv").write_text("item,genres\n" + genres)
+    expected = genre_recall(SPLIT)["SRecall@2"]
+    assert genre_recall(tmp_path / "genres.csv", feature_separator="|")["SRecall@2"] == expected
+    flags = [f"--recs={tmp_path}/lists.csv", f"--truth={tmp_path}/truth.csv", "-m", "SRecall@2"]
+    flags += [f"--item-features={tmp_path}/genres.csv", "--format", "json"]
+    done = CliRunner().invoke(app, ["evaluate", *flags, "--feature-separator", "|"])
+    assert done.exit_code == 0 and f'"value": {expected}' in done.stdout, done.output
+    done = CliRunner().invoke(app, ["check", *flags, "--feature-separator", "|"])
+    assert done.exit_code == 0 and json.loads(done.stdout)["values"] == {
+        "lists": {"SRecall@2": expected}
+    }
+    (tmp_path / "run.yaml").write_text(
+        "data: {truth: truth.csv, item_features: genres.csv}\nmodels: {lists: lists.csv}\n"
+        "evaluation: {metrics: [SRecall@2], feature_separator: '|'}\n"
+    )
+    (result,) = run_configuration(weft.config.load(tmp_path / "run.yaml"))
+    assert result["SRecall@2"] == expected
+
+
+def test_the_separator_of_batches():
+    evaluator = weft.Evaluator(
+        "SRecall@1", item_features=["a|b", "b", "c|a"], feature_separator="|", num_items=3
+    )
+    evaluator.update(torch.tensor([[0.1, 0.2, 0.3]]), torch.tensor([[1.0, 0.0, 0.0]]))
+    assert evaluator.compute()["SRecall@1"] == 0.0  # no hit
+    evaluator.reset()
+    evaluator.update(torch.tensor([[0.4, 0.2, 0.3]]), torch.tensor([[1.0, 0.0, 1.0]]))
+    assert evaluator.compute()["SRecall@1"] == 2 / 3
+
+
+@pytest.mark.parametrize("separator", ["|", ";", ","])
+def test_values_that_look_like_several_features_are_noted(separator):
+    given = {item: separator.join(parts) for item, parts in SPLIT.items()}
+    notes = [note for note in genre_recall(given).notes if "separator" in note]
+    assert notes == [
+        f"2 of 3 values of item_features contain {separator!r}, such as "
+        f"{f'Grain{separator}Hot'!r}, and count as one feature each; "
+        f"feature_separator={separator!r} splits them"
+    ]
+    few = {**given, **{f"item {number}": f"feature {number}" for number in range(8)}}
+    result = genre_recall(few, items=[*few, "fig"])
+    assert not any("separator" in note for note in result.notes)
+
+
+def test_a_separator_needs_features():
+    with pytest.raises(MissingInput, match=r"feature_separator='\|' needs item_features="):
+        weft.evaluate(GENRE_LISTS, GENRE_TRUTH, metrics="MRR@2", feature_separator="|")
+    with pytest.raises(SettingError, match="must be a text"):
+        genre_recall(GENRES, feature_separator="")
+
+
+VECTORS = np.array([[0.3, 0.7], [-0.2, 0.1], [0.5, 0.4]])
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        VECTORS,
+        torch.tensor(VECTORS),
+        sp.csr_matrix(VECTORS),
+        sp.coo_array(VECTORS),
+        VECTORS * 10 // 1,
+    ],
+)
+def test_a_matrix_of_weights_is_no_set_of_features(vectors):
+    with pytest.raises(
+        InputError, match=r"item_features is a matrix with the value .*; expected 0 or 1"
+    ):
+        weft.evaluate(
+            torch.rand(2, 3), {0: [1], 1: [2]}, metrics="SRecall@2", item_features=vectors
+        )
+
+
+@pytest.mark.parametrize("form", [dict, list], ids=["dict", "list"])
+def test_vectors_are_no_sets_of_features(form):
+    vectors = {item: row.tolist() for item, row in zip(("tea", "rye", "oat"), VECTORS)}
+    with pytest.raises(InputError, match=r"has the feature -0\.2; features are a set of texts"):
+        weft.evaluate(
+            {"ann": ["tea", "rye"]},
+            {"ann": ["oat"]},
+            items=list(vectors),
+            metrics="SRecall@2",
+            item_features=vectors if form is dict else list(vectors.values()),
+        )

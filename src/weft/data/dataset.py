@@ -22,9 +22,9 @@ from weft.data.evaluation_inputs import (
     score_axes,
 )
 from weft.data.extra_users import skip_extra_users
-from weft.data.features import read_features
+from weft.data.features import read_item_labels
 from weft.data.interactions import Interactions, InteractionTable, build_unique
-from weft.data.labels import GroupNames, Labels, read_labels
+from weft.data.labels import GroupNames, Labels
 from weft.data.popularity import Train, TrainTotals
 from weft.data.readers.files import FileTable
 from weft.data.recommendations import EncodedLists
@@ -51,6 +51,8 @@ class DatasetSettings(Protocol):
     def duplicates(self) -> str: ...
     @property
     def extra_users(self) -> str | None: ...
+    @property
+    def feature_separator(self) -> str | None: ...
     @property
     def slices(self) -> Mapping[str, Any] | None: ...
     @property
@@ -133,7 +135,7 @@ def build_dataset(
     if slices or "user_groups" in tables.labels:
         user_values = _read_user_values(tables, slices, axes, rows)
     if stats is None:
-        stats = _local_stats(tables, axes, rows, user_values)
+        stats = _local_stats(tables, axes, rows, user_values, settings.feature_separator)
     groups = {}
     for name, values in user_values.items():
         if name in stats.groups:
@@ -305,6 +307,7 @@ def _local_stats(
     axes: Axes,
     rows: EncodedInteractions,
     user_values: Mapping[str, Labels | UserNumbers],
+    feature_separator: str | None,
 ) -> GlobalStats:
     """Return the facts about all users, where these are all."""
     notes: list[str] = []
@@ -313,9 +316,8 @@ def _local_stats(
         if not has_common_items(rows.lists.items, rows.truth.items, axes.items.size):
             notes.append(NO_HITS)
     in_order = axes.items.size if tables.has_item_order else 0
-    labels: dict[str, Any] = {}
-    for name, read in (("item_clusters", read_labels), ("item_features", read_features)):
-        if name in tables.labels:
-            labels[name] = read(tables.labels[name], name, axes.items, num_in_order=in_order)
+    labels = read_item_labels(
+        tables.labels, axes.items, num_in_order=in_order, feature_separator=feature_separator
+    )
     groups = {name: values.group_names() for name, values in user_values.items()}
     return GlobalStats(axes.items, None, labels, groups, tuple(notes))

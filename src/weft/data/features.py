@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,22 +14,36 @@ from torch import Tensor
 
 from weft.data.devices import DeviceColumn, is_host_readable
 from weft.data.interactions import Interactions, digest
-from weft.data.label_readers import Label, encode_labels, infer_vocabulary, number_integers
+from weft.data.label_readers import (
+    EncodedLabels,
+    Label,
+    encode_labels,
+    infer_vocabulary,
+    number_integers,
+    number_labels,
+)
+from weft.data.labels import Labels, read_labels
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError
+
+# Separators of several features in one value, as files have them, and the share of values with
+# them that is suspicious. Names of single features often contain a comma, and rarely the others.
+_SEPARATORS = {"|": 0.2, ";": 0.2, ",": 0.5}
 
 
 @dataclass(frozen=True)
 class Features:
     """A set of features per item: `codes[offsets[i]:offsets[i + 1]]` into `names` for item i.
 
-    `num_unknown` features belonged to ids that are not evaluated.
+    `num_unknown` features belonged to ids that are not evaluated. `notes` are remarks on the values
+    that were read, for the result.
     """
 
     offsets: DeviceColumn
     codes: DeviceColumn
     names: tuple[Label, ...]
     num_unknown: int = 0
+    notes: tuple[str, ...] = ()
 
     def equals(self, other: Features) -> bool:
         """True if both give the same features to the same items."""
@@ -88,14 +104,43 @@ NO_FEATURES = Features(
 )
 
 
+def read_item_labels(
+    labels: Mapping[str, Any],
+    items: Vocabulary,
+    *,
+    num_in_order: int,
+    feature_separator: str | None,
+) -> dict[str, Labels | Features]:
+    """Return those of item_clusters and item_features that were given, encoded."""
+    encoded: dict[str, Labels | Features] = {}
+    if "item_clusters" in labels:
+        encoded["item_clusters"] = read_labels(
+            labels["item_clusters"], "item_clusters", items, num_in_order=num_in_order
+        )
+    if "item_features" in labels:
+        encoded["item_features"] = read_features(
+            labels["item_features"],
+            "item_features",
+            items,
+            num_in_order=num_in_order,
+            separator=feature_separator,
+        )
+    return encoded
+
+
 def read_features(
-    data: Any, where: str, ids: Vocabulary, *, num_in_order: int | None = None
+    data: Any,
+    where: str,
+    ids: Vocabulary,
+    *,
+    num_in_order: int | None = None,
+    separator: str | None = None,
 ) -> Features:
     """Return a set of features for each id.
 
     `data` is `{id: features}`, a frame (id, feature) with a row for each feature, a matrix
-    `[ids, features]`, or a sequence of sets for the first `num_in_order` ids (by default all; 0:
-    ids have no known order).
+    `[ids, features]` of 0 and 1, or a sequence of sets for the first `num_in_order` ids (by default
+    all; 0: ids have no known order). Text is split at the separator.
     """
     if isinstance(data, Features):
         if data.size != ids.size:
@@ -108,6 +153,10 @@ def read_features(
         offsets = torch.as_tensor(data.indptr.astype(np.int64))
         return Features(DeviceColumn(offsets), DeviceColumn(torch.as_tensor(numbers)), names)
     encoded = encode_labels(data, where, ids, ids.size if num_in_order is None else num_in_order)
+    _check_features(encoded.names, where)
+    notes = tuple(_separator_notes(encoded, where, separator))
+    if separator is not None:
+        encoded = _split(encoded, separator, where)
     rows = Interactions.from_codes(
         encoded.codes,
         encoded.numbers,
@@ -117,20 +166,70 @@ def read_features(
     )
     rows = rows.filter(~rows.find_duplicates())
     offsets, codes = torch.as_tensor(rows.offsets), torch.as_tensor(rows.items)
-    return Features(DeviceColumn(offsets), DeviceColumn(codes), encoded.names, encoded.num_unknown)
+    return Features(
+        DeviceColumn(offsets), DeviceColumn(codes), encoded.names, encoded.num_unknown, notes
+    )
 
 
-def read_positional_features(data: Any, size: int | None) -> Features:
+def read_positional_features(data: Any, size: int | None, separator: str | None = None) -> Features:
     """Return features of column numbers; `size` may be None if the features imply it."""
     if isinstance(data, Features):
         return data
     where = "item_features"
-    return read_features(data, where, infer_vocabulary(data, where, "item", size))
+    ids = infer_vocabulary(data, where, "item", size)
+    return read_features(data, where, ids, separator=separator)
+
+
+def _check_features(names: tuple[Label, ...], where: str) -> None:
+    """Raise `InputError` for numbers with a fraction, such as those of an embedding."""
+    fraction = next((name for name in names if isinstance(name, float)), None)
+    if fraction is not None:
+        raise InputError(
+            f"{where} has the feature {fraction}; features are a set of texts or whole numbers for "
+            "each item, not a vector. Give the names of the features that an item has."
+        )
+
+
+def _separator_notes(encoded: EncodedLabels, where: str, separator: str | None) -> Iterator[str]:
+    """Yield a note if many values look like several features, or if none has the separator."""
+    for candidate in _SEPARATORS if separator is None else (separator,):
+        is_in_name = [isinstance(name, str) and candidate in name for name in encoded.names]
+        num_values = int(np.array(is_in_name, dtype=np.bool_)[encoded.numbers].sum())
+        if separator is not None and num_values == 0:
+            yield f"no value of {where} contains the feature_separator {separator!r}"
+        elif separator is None and num_values > _SEPARATORS[candidate] * len(encoded.numbers):
+            name = encoded.names[is_in_name.index(True)]
+            yield (
+                f"{num_values:,} of {len(encoded.numbers):,} values of {where} contain "
+                f"{candidate!r}, such as {name!r}, and count as one feature each; "
+                f"feature_separator={candidate!r} splits them"
+            )
+            return
+
+
+def _split(encoded: EncodedLabels, separator: str, where: str) -> EncodedLabels:
+    """Return the labels with text split at a separator, without spaces around and empty parts."""
+    parts = [
+        [part.strip() for part in name.split(separator) if part.strip()]
+        if isinstance(name, str)
+        else [name]
+        for name in encoded.names
+    ]
+    names, numbers = number_labels(list(chain.from_iterable(parts)), where)
+    lengths = np.array([len(part) for part in parts], dtype=np.int64)
+    counts = lengths[encoded.numbers]
+    starts = (np.cumsum(lengths) - lengths)[encoded.numbers]
+    # The numbers of the parts of a name are consecutive.
+    first = np.repeat(starts - (np.cumsum(counts) - counts), counts)
+    return replace(
+        encoded,
+        codes=np.repeat(encoded.codes, counts),
+        numbers=numbers[first + np.arange(len(first))],
+        names=names,
+    )
 
 
 def _is_canonical_csr(data: Any) -> bool:
-    """True for a scipy CSR matrix with ascending, unique columns and no stored zeros."""
+    """True for a scipy CSR matrix with ascending, unique columns and no values but 1."""
     is_csr = type(data).__module__.startswith("scipy") and getattr(data, "format", "") == "csr"
-    if not is_csr or data.data.dtype.kind not in "biuf" or not data.has_canonical_format:
-        return False
-    return bool((np.isfinite(data.data) & (data.data != 0)).all())
+    return is_csr and data.has_canonical_format and bool((data.data == 1).all())

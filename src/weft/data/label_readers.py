@@ -177,12 +177,18 @@ def _from_matrix(data: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.int
             f"{where} is a matrix, but not of finite numbers; expected 0 or 1 for each of the "
             f"{kinds} and features."
         ) from None
+    is_set = table.values != 0
+    if (is_other := is_set & (table.values != 1)).any():
+        raise InputError(
+            f"{where} is a matrix with the value {table.values[is_other][0]:g}; expected 0 or 1 "
+            f"for each of the {kinds} and features: a set of features, not a vector of weights or "
+            "ids. Give matrix != 0 if every other value means that an item has the feature."
+        )
     num_rows = 0 if table.shape is None else table.shape[0]
     if table.shape is None or num_rows != ids.size:
         raise InputError(
             f"{where} is a matrix of {num_rows} rows, but there are {ids.size} {kinds}."
         )
-    is_set = table.values != 0
     return table.users.to_numpy()[is_set], table.items.filter(is_set)
 
 

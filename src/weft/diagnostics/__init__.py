@@ -52,6 +52,7 @@ class CheckOptions(TypedDict, total=False):
     user_groups: Any
     item_clusters: Any
     item_features: Any
+    feature_separator: str | None
     relevance_threshold: float | None
     candidates: str
     profile: str | None
@@ -72,7 +73,8 @@ def check(
 
     The arguments are those of `weft.evaluate`: `source` are lists (a file, a frame, `{user:
     [items]}`, `{user: {item: score}}`). `options` are user_groups, item_clusters, item_features,
-    relevance_threshold, candidates ("all", "cold", "warm" or "listed") and profile. For each
+    feature_separator, relevance_threshold, candidates ("all", "cold", "warm" or "listed") and
+    profile. For each
     finding, the metrics are evaluated again with the finding repaired or treated differently. Rows
     that `weft.evaluate` rejects are findings of severity "error", not exceptions; a file that
     cannot be read at all raises as usual.
@@ -242,6 +244,7 @@ def check_configuration(
         **data,
         metrics=evaluation.all_metrics,
         top_k=evaluation.top_k,
+        feature_separator=evaluation.feature_separator,
         relevance_threshold=evaluation.relevance_threshold,
         candidates=evaluation.candidates,
         profile=evaluation.profile,

@@ -68,6 +68,7 @@ def evaluate(
     missing_lists: str | None = None,
     extra_users: str | None = None,
     duplicates: str = "error",
+    feature_separator: str | None = None,
     profile: str | None = None,
     batch_size: int | None = None,
     device: torch.device | str | None = None,
@@ -98,7 +99,11 @@ def evaluate(
     user_groups, item_clusters, item_features
         A label per user, a label per item, a set of features per item, for metrics that compare
         groups: `{id: label}`, a frame with a column of ids and one of labels (a row per feature),
-        or a list in the order of the ids.
+        or a list in the order of the ids. Features may also be a matrix `[items, features]` of 0
+        and 1.
+    feature_separator
+        The text between several features in one value of item_features: `"|"` reads
+        `"Action|Comedy"` as two features.
     relevance_threshold
         The lowest rating of a relevant item. By default every rating above 0 is relevant.
     mask_seen
@@ -187,6 +192,7 @@ def evaluate(
         missing_lists=missing_lists,
         extra_users=extra_users,
         duplicates=duplicates,
+        feature_separator=feature_separator,
         profile=profile,
         batch_size=batch_size,
         device=device,

@@ -82,6 +82,7 @@ class Evaluator(EvaluatorState):
         user_groups: Any = None,
         item_clusters: Any = None,
         item_features: Any = None,
+        feature_separator: str | None = None,
         relevance_threshold: float | None = None,
         mask_seen: bool | str = "auto",
         ties: str | None = None,
@@ -118,14 +119,17 @@ class Evaluator(EvaluatorState):
             empty_users=empty_users,
             extra_users=extra_users,
             repeated_users=repeated_users,
+            feature_separator=feature_separator,
             profile=profile,
-        ).resolve(() if train is None else ("train",))
+        )
         labels = {
             "user_groups": user_groups,
             "item_clusters": item_clusters,
             "item_features": item_features,
         }
-        inputs = _read_inputs(train, labels, num_users, num_items)
+        given = {name for name, data in {"train": train, **labels}.items() if data is not None}
+        settings = settings.resolve(given)
+        inputs = _read_inputs(train, labels, num_users, num_items, feature_separator)
         self._set_up(
             settings,
             expand_metrics(settings.metrics, settings.top_k or (), available=set(inputs)),
@@ -414,7 +418,11 @@ class Evaluator(EvaluatorState):
 
 
 def _read_inputs(
-    train: Any, labels: Mapping[str, Any], num_users: int | None, num_items: int | None
+    train: Any,
+    labels: Mapping[str, Any],
+    num_users: int | None,
+    num_items: int | None,
+    feature_separator: str | None,
 ) -> dict[str, Any]:
     """Return the inputs of metrics by number, and the numbers of users and items that are known."""
     inputs: dict[str, Any] = {}
@@ -435,7 +443,7 @@ def _read_inputs(
             inputs[name] = read_positional_labels(value, name, "user", num_users)
             continue
         if name == "item_features":
-            inputs[name] = read_positional_features(value, num_items)
+            inputs[name] = read_positional_features(value, num_items, feature_separator)
         else:
             inputs[name] = read_positional_labels(value, name, "item", num_items)
         num_items = inputs[name].size if num_items is None else num_items

@@ -182,6 +182,8 @@ def _label_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
         if isinstance(given, (Labels, Features)) and given.num_unknown:
             kind = "items" if name.startswith("item_") else "users"
             yield f"{given.num_unknown:,} labels of {name} belong to {kind} that are not known here"
+        if isinstance(given, Features):
+            yield from given.notes
     for count, lack in ITEMS_WITHOUT_INPUT.values():
         if without := counts.get(count):
             yield f"{without:,} of {counts['items']:,} items {lack}"

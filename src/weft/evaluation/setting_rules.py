@@ -334,6 +334,11 @@ def input_conflicts(
             f"{setting_ref('mask_seen', True)} {needs_train}, the interactions whose items "
             "are masked."
         )
+    if settings.feature_separator is not None and "item_features" not in available:
+        yield MissingInput(
+            f"{setting_ref('feature_separator', settings.feature_separator)} needs "
+            f"{setting_ref('item_features')}, whose values it splits."
+        )
     if settings.duplicates == "keep-best" and "lists" not in available:
         yield SettingError(
             f"{setting_ref('duplicates', 'keep-best')} is about recommendation lists; scores "

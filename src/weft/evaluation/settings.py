@@ -191,6 +191,22 @@ class EvaluationSettings(BaseModel):
         description="Users in several batches: count every row (default), or drop all but the "
         "first.",
     )
+    feature_separator: Annotated[
+        str | None,
+        checked(read_text),
+        Option(
+            COUNTING,
+            "--feature-separator",
+            "feature_separator",
+            metavar="TEXT",
+            recorded="if given",
+        ),
+    ] = Field(
+        default=None,
+        min_length=1,
+        description="The text between several features in one value of item_features, such as '|' "
+        "in Action|Comedy.",
+    )
     candidates: Annotated[
         CandidatePool,
         one_of(CandidatePool, is_required=True),

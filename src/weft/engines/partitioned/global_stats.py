@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data import Label, Vocabulary, read_features, read_labels
+from weft.data import Label, Vocabulary, read_labels
 from weft.data.dataset import GlobalStats
 from weft.data.evaluation_inputs import NO_HITS, check_common_items, no_common_user, read_ids
+from weft.data.features import read_item_labels
 from weft.data.label_readers import number_labels
 from weft.data.labels import GroupNames
 from weft.data.popularity import TrainTotals
@@ -182,13 +183,17 @@ def build_global_stats(
             raise InputError(f"{origin.where} has no rows.")
     items = _build_catalogue(summary, origins, arguments)
     notes = tuple(_overlap_notes(summary, origins))
-    labels = {}
-    for name in ("item_clusters", "item_features"):
-        if (data := arguments[name]) is not None:
-            data = read_table(data, name) if is_file(data) else data
-            read = read_features if name == "item_features" else read_labels
-            in_order = 0 if arguments["items"] is None else items.size
-            labels[name] = read(data, name, items, num_in_order=in_order)
+    given = {
+        name: read_table(data, name) if is_file(data) else data
+        for name in ("item_clusters", "item_features")
+        if (data := arguments[name]) is not None
+    }
+    labels = read_item_labels(
+        given,
+        items,
+        num_in_order=0 if arguments["items"] is None else items.size,
+        feature_separator=arguments["feature_separator"],
+    )
     groups = {
         name: GroupNames(number_labels(list(names), name)[0], None, num_unknown)
         for name, (names, num_unknown) in summary.labels.items()
