@@ -22,7 +22,7 @@ from apart import evaluate as evaluate_apart
 from everything import BUILT_IN
 from oracles import RankedList, lauc
 from weft.data import sorting
-from weft.data.interaction_readers import read_rows
+from weft.data.row_readers import read_rows
 from weft.errors import InputError, MissingInput, SettingError
 from weft.ranking import TIE_RULES
 

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from weft.data.interaction_readers import is_frame, read_interactions
+from weft.data.interaction_readers import read_interactions
 from weft.data.readers.files import is_file, read_table
 from weft.data.readers.roles import COLUMNS, check_unique_columns, find_column_name
+from weft.data.row_readers import is_frame
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, SettingError, setting_ref
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from weft.data.interaction_readers import RowTable, read_interactions, read_rows
+from weft.data.interaction_readers import read_interactions
 from weft.data.interactions import MAX_EXAMPLES
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.recommendations import are_lists
+from weft.data.row_readers import RowTable, read_rows
 from weft.data.vocabulary import id_series
 from weft.errors import InputError
 

@@ -215,7 +215,7 @@ def _detect_trec(rows: list[list[str]], *, is_expected: bool) -> str:
     second = {row[1].casefold() for row in rows if len(row) > 1}
     if all(len(row) >= 6 and is_number(row[4]) for row in rows):
         return "run" if is_expected or second == {"q0"} or _has_ranks_and_tag(rows) else ""
-    if all(len(row) == 4 and re.fullmatch(r"-?[0-9]{1,3}", row[3]) for row in rows):
+    if all(len(row) == 4 and re.fullmatch("-?[0-9]{1,3}", row[3]) for row in rows):
         return "qrels" if is_expected or second <= {"0", "q0"} else ""
     return ""
 

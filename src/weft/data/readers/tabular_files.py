@@ -40,9 +40,6 @@ def _cast_to_enum(scan: pl.LazyFrame, column: pl.Expr) -> pl.Expr:
     return column.cast(pl.Enum(values.drop_nulls().sort()))
 
 
-# Delimited text
-
-
 def read_text(
     layouts: list[FileLayout], roles: Mapping[str, str], ids: str, where: str
 ) -> dict[str, pl.Series]:
@@ -220,14 +217,14 @@ def _cast_labels(labels: pl.Series) -> pl.Series:
     return labels.cast(pl.Int64) if len(values) and are_integers else labels
 
 
-# Parquet and JSON Lines
-
-
 def read_typed(
     layouts: list[FileLayout], roles: Mapping[str, str], ids: str, where: str
 ) -> dict[str, pl.Series]:
     """Return the column of each role; raise `InputError` or a polars error for invalid rows."""
-    types = [_column_types(layout, roles) for layout in layouts]
+    types = [
+        {role: _column_type(layout, role, name) for role, name in roles.items()}
+        for layout in layouts
+    ]
     for layout, part_types in zip(layouts, types):
         _check_types(layout, part_types, roles, ids)
     names = [layout.part.path.name for layout in layouts]
@@ -271,9 +268,9 @@ def _collect_typed(
 
     def select(role: str, dtype: Any) -> pl.Expr:
         column = convert_column(role, roles[role], dtype, is_string=role in strings)
-        return column.cast(integer) if dtype.is_integer() and role in integers else column
+        is_integer = role in ID_ROLES and role not in strings and dtype.is_integer()
+        return column.cast(integer) if is_integer else column
 
-    integers = {role for role in ID_ROLES if role not in strings}
     scans = []
     for layout, part_types in zip(layouts, types):
         if layout.format == "parquet":
@@ -302,34 +299,30 @@ def convert_column(role: str, name: str, dtype: Any, *, is_string: bool) -> pl.E
     return column.cast(pl.Float64) if role in NUMBER_ROLES else column
 
 
-def _column_types(layout: FileLayout, roles: Mapping[str, str]) -> _Types:
-    if layout.format == "parquet":
-        return {role: layout.types[name] for role, name in roles.items()}
-    return {role: _json_type(layout, role, name) for role, name in roles.items()}
-
-
-def _json_type(layout: FileLayout, role: str, name: str) -> Any:
-    """Return the polars type of a column of JSON Lines, from the types of its first values."""
+def _column_type(layout: FileLayout, role: str, name: str) -> Any:
+    """Return the polars type of a column; in JSON Lines from the types of its first values."""
     import polars as pl
 
     types = layout.types[name]
+    if layout.format == "parquet":
+        return types
     if role in NUMBER_ROLES:
         return pl.Float64() if types <= {int, float, bool} else pl.String()
     if types == {list}:
         inner = {type(value) for row in layout.sample for value in row.get(name) or ()}
         return pl.List(pl.Int64 if inner == {int} else pl.String)
-    choices = (
-        (types <= {int}, pl.Int64()),
-        (types <= {int, float}, pl.Float64()),
-        (types == {bool}, pl.Boolean()),
-        (types == {str}, pl.String()),
+    dtypes = (
+        ({int}, pl.Int64()),
+        ({int, float}, pl.Float64()),
+        ({bool}, pl.Boolean()),
+        ({str}, pl.String()),
     )
-    for is_match, dtype in choices:
-        if is_match:
+    for kinds, dtype in dtypes:
+        if types <= kinds:
             return dtype
-    kinds = " and ".join(sorted(kind.__name__ for kind in types))
+    names = " and ".join(sorted(kind.__name__ for kind in types))
     raise InputError(
-        f"{layout.part.path}: {name!r} is {kinds} in different lines; write all in one way."
+        f"{layout.part.path}: {name!r} is {names} in different lines; write all in one way."
     )
 
 

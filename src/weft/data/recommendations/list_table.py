@@ -15,11 +15,11 @@ from torch import Tensor
 
 from weft._native import call, is_built
 from weft.data.devices import float_type, is_host_readable
-from weft.data.interaction_readers import is_frame, read_rows
 from weft.data.interactions import Interactions, InteractionTable
 from weft.data.readers.files import is_file
 from weft.data.readers.roles import COLUMNS
 from weft.data.recommendations.batch_lists import BatchLists
+from weft.data.row_readers import is_frame, read_rows
 from weft.data.sorting import (
     Numbers,
     order_by_owner,
