@@ -86,11 +86,11 @@ def test_every_package_has_a_place_in_the_order():
     assert {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in FILES} == set(ORDER)
 
 
-def test_there_are_at_most_fifteen_public_entries():
+def test_package_has_at_most_fifteen_entries():
     assert len([name for name in ORDER if not name.startswith("_")]) <= 15
 
 
-def test_the_check_sees_every_kind_of_import():
+def test_import_check_finds_every_kind_of_import():
     source = (
         "import weft.cli\nfrom weft import config\n"
         "def f():\n    from weft.report.html import render\n"
@@ -117,7 +117,7 @@ def loaded_after(statement: str) -> set[str]:
 
 
 @pytest.mark.slow
-def test_importing_is_light():
+def test_imports_are_light():
     assert not loaded_after("import weft, weft.cli") & {"torch", "polars", "pandas", "scipy"}
     loaded = loaded_after("import weft; weft.Evaluator; weft.metrics.nDCG(k=1)")
     assert not loaded & {"polars", "pandas", "rich", "sklearn"}

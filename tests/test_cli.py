@@ -145,7 +145,7 @@ def test_demo_is_deterministic(demo, tmp_path, call):
         assert first == second
 
 
-def test_the_next_two_commands_work(demo, call):
+def test_demo_suggests_commands_that_work(demo, call):
     folder, done = demo
     lines = [line.strip() for line in done.stdout.splitlines()]
     commands = [line.split() for line in lines[lines.index("Next, try:") + 1 :]]
@@ -225,7 +225,7 @@ def test_compare_takes_metrics_tests_and_corrections(demo, call):
     assert min(row["p_value"] for row in json.loads(done.stdout)["rows"]) == 1 / 100
 
 
-def test_compare_writes_what_it_prints(demo, call, tmp_path):
+def test_compare_writes_its_output_to_a_file(demo, call, tmp_path):
     folder, _ = demo
     files = [f"weft-demo/{name}.json" for name in ("popularity", "item_knn", "factors")]
     done = call(
@@ -306,7 +306,7 @@ def test_compare_prints_only_the_requested_format(demo, call):
         ),
     ],
 )
-def test_a_users_error_is_one_message_and_exit_code_2(demo, call, arguments, message):
+def test_user_errors_are_one_message_and_exit_code_2(demo, call, arguments, message):
     folder, _ = demo
     done = call(*arguments, cwd=folder, code=2)
     assert message in done.stderr and "Traceback" not in done.stderr
@@ -355,7 +355,7 @@ def printed_values(done):
     return values
 
 
-def test_flags_only(folder, call):
+def test_evaluates_with_flags_only(folder, call):
     done = call(*BRIEF, cwd=folder)
     assert (
         "3 evaluated users, 3 items, 4 relevant interactions." in done.stdout and done.stderr == ""
@@ -414,7 +414,7 @@ def test_every_setting_reaches_the_evaluation(folder, call):
     assert [one["settings"]["mask_seen"] for one in json.loads(kept.stdout)] == [False, False]
 
 
-def test_labels_and_features_are_read(folder, call):
+def test_reads_labels_and_features(folder, call):
     (folder / "groups.csv").write_text("user,group\nann,F\nbob,M\ncat,F\n")
     (folder / "clusters.csv").write_text("item,cluster\ntea,hot\nrye,bread\noat,bread\n")
     (folder / "features.csv").write_text("item,feature\ntea,leaf\ntea,hot\nrye,grain\noat,grain\n")
@@ -444,7 +444,7 @@ def test_labels_and_features_are_read(folder, call):
     )
 
 
-def test_a_yaml_file_and_flags_that_replace_it(folder, call):
+def test_flags_replace_values_of_the_file(folder, call):
     (folder / "conf").mkdir()
     (folder / "conf" / "run.yaml").write_text(
         "evaluation: {metrics: [Recall], top_k: [1], ties: random}\n"
@@ -471,7 +471,7 @@ def test_a_yaml_file_and_flags_that_replace_it(folder, call):
     assert only["settings"]["ties"] == "random"
 
 
-def test_names_of_models_come_from_their_files(folder, call):
+def test_model_names_come_from_file_names(folder, call):
     for file in ("als.v2.csv", "knn.csv.gz"):
         pl.read_csv(folder / "good.csv").write_csv(
             folder / file, **({"compression": "gzip"} if file.endswith("gz") else {})
@@ -504,12 +504,12 @@ def test_names_of_models_come_from_their_files(folder, call):
         ("bm25.run", "bm25", "bm25.run"),
     ],
 )
-def test_a_model_is_named_or_takes_the_name_of_its_file(given, name, path):
+def test_model_names_are_given_or_come_from_the_file(given, name, path):
     assert split_models([given]) == {name: Path(path)}
     assert len(split_models(["."])) == 1 and "" not in split_models(["."])
 
 
-def test_metrics_are_split_outside_of_brackets(folder, call):
+def test_splits_metrics_outside_of_brackets(folder, call):
     names = (
         "ndcg, F1(metric_name_1=Precision, beta=0.5),EucDistance(metric_names=[Precision, nDCG], "
         "utopia_points=[1, 1])@2"
@@ -534,7 +534,7 @@ def test_metrics_are_split_outside_of_brackets(folder, call):
     ]
 
 
-def test_reading_options_go_to_the_files_they_fit(folder, call, monkeypatch):
+def test_reading_options_apply_to_files_they_fit(folder, call, monkeypatch):
     seen = {}
     original = config_run.run
 
@@ -594,7 +594,7 @@ def test_reading_options_go_to_the_files_they_fit(folder, call, monkeypatch):
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "markdown", "latex"])
-def test_a_format_is_alone_on_standard_output(folder, call, form):
+def test_standard_output_has_only_the_format(folder, call, form):
     done = call(*BRIEF, "--out", "results", "--gate", "Recall@2 >= 0", "-f", form, cwd=folder)
     for words in ("3 evaluated users", "Written: results", "gate passed", "fewer than 2"):
         assert words in done.stderr and words not in (done.stdout if form != "json" else "")
@@ -634,7 +634,7 @@ def test_out_writes_results_and_a_summary(folder, call):
     assert "good against poor" in compared.stdout
 
 
-def test_without_per_user_no_parquet_is_written(folder, call):
+def test_writes_no_parquet_without_per_user(folder, call):
     call(*BRIEF, "--out", "results", cwd=folder)
     assert sorted(path.name for path in (folder / "results").iterdir()) == [
         "good.json",
@@ -643,7 +643,7 @@ def test_without_per_user_no_parquet_is_written(folder, call):
     ]
 
 
-def test_a_name_makes_a_safe_file(folder, call):
+def test_file_names_are_safe(folder, call):
     call(
         "evaluate",
         "--recs",
@@ -667,7 +667,7 @@ def test_a_name_makes_a_safe_file(folder, call):
     assert weft.load_result(folder / "deep" / "out" / "_x.json").name == "..: x"
 
 
-def test_if_the_second_model_fails_nothing_is_written(folder, call):
+def test_writes_nothing_if_a_model_fails(folder, call):
     (folder / "poor.csv").write_text("user,item,score\nann,tea,0.9\nann,tea,0.5\n")
     before = sorted(folder.iterdir())
     done = call(*BRIEF, "--out", "results/deep", cwd=folder, code=2)
@@ -727,7 +727,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_file_is_one_message_with_its_line_and_nothing_is_written(folder, call, what):
+def test_broken_files_are_one_message_with_a_line(folder, call, what):
     name, content, place, *more = BROKEN[what]
     if content is None:
         (folder / name).mkdir()
@@ -757,13 +757,13 @@ def test_a_broken_file_is_one_message_with_its_line_and_nothing_is_written(folde
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is forbidden to root"
 )
-def test_a_file_without_permission_is_one_message(folder, call):
+def test_rejects_files_without_permission(folder, call):
     (folder / "poor.csv").chmod(0)
     assert "poor.csv" in call(*BRIEF, "--out", "results", cwd=folder, code=2).stderr
     assert not (folder / "results").exists()
 
 
-def test_results_of_an_earlier_run_survive_one_that_fails(folder, call):
+def test_failed_runs_keep_older_results(folder, call):
     call(*BRIEF, "--out", "results", cwd=folder)
     before = {path.name: path.read_bytes() for path in (folder / "results").iterdir()}
     (folder / "good.csv").write_text(POOR)
@@ -780,7 +780,7 @@ def test_results_of_an_earlier_run_survive_one_that_fails(folder, call):
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is forbidden to root"
 )
-def test_a_folder_without_permission_is_refused_before_anything_is_computed(folder, call):
+def test_checks_permissions_of_the_folder_first(folder, call):
     (folder / "locked").mkdir(mode=0o500)
     done = call(*BRIEF, "--out", "locked/results", cwd=folder, code=2)
     assert "no permission to write" in done.stderr and done.stdout == ""
@@ -891,13 +891,13 @@ def test_usage_errors_exit_with_2(folder, call):
         (("users",), "users=", "users"),
     ],
 )
-def test_settings_are_spelled_as_the_interface_does(reference, on_the_command_line, in_yaml):
+def test_messages_spell_settings_as_the_interface_does(reference, on_the_command_line, in_yaml):
     message = f"give {setting_ref(*reference)}, not train=1/a.csv"
     assert render(message, command_line_style) == f"give {on_the_command_line}, not train=1/a.csv"
     assert render(message, configuration_style) == f"give {in_yaml}, not train=1/a.csv"
 
 
-def test_a_file_name_is_quoted_as_it_is(folder, call):
+def test_errors_quote_file_names_unchanged(folder, call):
     (folder / "seed=3.csv").write_text("user,item,score\n")
     done = call(
         "evaluate", "--recs", "x=seed=3.csv", *FLAGS[-2:], "-m", "MRR@1", cwd=folder, code=2
@@ -970,7 +970,7 @@ def engines(monkeypatch):
     return notes
 
 
-def test_an_engine_gets_the_files_and_gives_the_same_values(folder, call, engines):
+def test_engines_get_the_files_and_give_the_same_values(folder, call, engines):
     labels = "user,label\nann,a\nbob,b\ncat,a\n"
     (folder / "labels.csv").write_text(labels)
     given = [
@@ -1006,7 +1006,7 @@ def test_an_engine_gets_the_files_and_gives_the_same_values(folder, call, engine
         }
 
 
-def test_an_engine_in_a_file_and_flags_that_replace_it(folder, call, engines):
+def test_flags_replace_the_engine_of_the_file(folder, call, engines):
     start = (
         "models: {good: good.csv}\ndata: {truth: {path: test.csv, ratings: false}}\nevaluation: "
         "{metrics: nDCG@2}\n"
@@ -1081,7 +1081,7 @@ def test_spark_writes_its_values_per_user(folder, call, engines):
     assert "there/good.per_user.parquet is a folder, as Spark writes it" in refused.stderr
 
 
-def test_incomplete_tables_of_spark_are_removed(folder, call, engines, monkeypatch):
+def test_removes_incomplete_tables_of_spark(folder, call, engines, monkeypatch):
     def elsewhere(self, place):
         Path(place.removeprefix("file://")).mkdir()
 
@@ -1110,7 +1110,7 @@ def test_significance_tests_collect_the_values_of_spark(folder, call, engines):
     )  # the session is over
 
 
-def test_an_engine_under_torchrun_is_refused(folder, call, engines, monkeypatch):
+def test_rejects_an_engine_under_torchrun(folder, call, engines, monkeypatch):
     monkeypatch.setenv(error_handling.TORCHRUN, "x")
     monkeypatch.setattr(evaluate_command, "_process_group", nullcontext)
     done = call(*BRIEF, "--engine", "ray", cwd=folder, code=2)
@@ -1128,7 +1128,7 @@ def test_gates_decide_the_exit_code(folder, call):
     assert (folder / "results" / "poor.json").exists()  # a failed gate is a result too
 
 
-def test_metrics_of_gates_are_evaluated(folder, call):
+def test_evaluates_the_metrics_of_gates(folder, call):
     done = call(*FLAGS, "--gate", "MRR@2 >= 0.1", "-f", "csv", cwd=folder)
     assert set(printed_values(done)) == {("good", "MRR@2"), ("poor", "MRR@2")}
     same = call(*BRIEF, "--gate", "ndcg(gain=exponential)@2 >= 0", "-f", "csv", cwd=folder)
@@ -1153,7 +1153,7 @@ def test_gates_against_a_baseline(folder, call):
     )
 
 
-def test_a_baseline_is_checked_before_anything_is_read(folder, call):
+def test_checks_baselines_first(folder, call):
     (folder / "test.csv").write_text("nothing that can be read")
     (folder / "base.json").write_text("{}")
     assert (
@@ -1162,7 +1162,7 @@ def test_a_baseline_is_checked_before_anything_is_read(folder, call):
     )
 
 
-def test_gates_of_a_configuration_are_relative_to_it_and_kept(folder, call):
+def test_gates_of_a_configuration_are_relative_to_its_folder(folder, call):
     call(*BRIEF, "--out", "conf/base", cwd=folder)
     (folder / "conf" / "run.yaml").write_text(
         "evaluation: {metrics: [Recall], top_k: [2], gates: ['Recall@2 >= base/poor.json']}\n"
@@ -1175,7 +1175,7 @@ def test_gates_of_a_configuration_are_relative_to_it_and_kept(folder, call):
     assert done.stdout.count("gate passed") == 1 and done.stdout.count("gate FAILED") == 1
 
 
-def test_an_undefined_value_fails_the_gate(folder, call):
+def test_undefined_values_fail_the_gate(folder, call):
     (folder / "test.csv").write_text("user,item,rating\nann,tea,0\n")
     done = call(*BRIEF, "--gate", "nDCG@2 <= 1", cwd=folder, code=1)
     assert "the value is undefined, which passes no gate" in done.stdout
@@ -1217,7 +1217,7 @@ PROFILES = [
 
 @needs_golden
 @pytest.mark.parametrize(("profile", "relevance", "tool", "names", "tolerance"), PROFILES)
-def test_movielens_under_another_tools_profile(
+def test_profile_matches_another_tool_on_movielens(
     tmp_path, call, profile, relevance, tool, names, tolerance
 ):
     """Compare with stored values of the tools, which were not computed with Weft."""
@@ -1323,7 +1323,7 @@ def test_help_teaches_by_example(tmp_path, call, command):
     assert max(map(len, told.splitlines())) <= 80
 
 
-def test_a_metric_is_explained(tmp_path, call):
+def test_explains_a_metric(tmp_path, call):
     told = call("metrics", "ndcg", cwd=tmp_path).stdout
     assert (
         "2^r - 1" in told
@@ -1340,7 +1340,7 @@ def test_a_metric_is_explained(tmp_path, call):
     )
 
 
-def test_a_metric_under_every_definition(tmp_path, call):
+def test_shows_a_metric_as_each_tool_defines_it(tmp_path, call):
     shown = call("metrics", "nDCG", "--profiles", cwd=tmp_path).stdout
     for words in ("nDCG(gain=exponential_shifted)", "rectools", "0.2983", "0.5067", "0.4249"):
         assert words in shown
@@ -1392,7 +1392,7 @@ def test_evaluate_writes_a_report_with_all_that_it_needs(folder, call, reported)
     assert weft.load_result(folder / "kept" / "good.json").per_user is not None
 
 
-def test_a_report_without_a_comparison_warns(folder, call, reported):
+def test_warns_of_a_report_without_a_comparison(folder, call, reported):
     done = call(*FLAGS, "-m", "ItemCoverage@2", "--report", "page.html", cwd=folder)
     assert (
         done.stderr.startswith("warning: report: the models are not compared in it: ")
@@ -1464,9 +1464,7 @@ def test_compare_writes_a_report(folder, call, reported):
         ("test.csv/page.html", "--report test.csv/page.html: test.csv is a file; give a folder."),
     ],
 )
-def test_a_report_that_cannot_be_written_is_refused_at_once(
-    folder, call, monkeypatch, command, name, message
-):
+def test_checks_the_report_file_first(folder, call, monkeypatch, command, name, message):
     (folder / "dir.html").mkdir()
     monkeypatch.setattr(config_run, "run", None)
     monkeypatch.setattr("weft.statistics.compare", None)
@@ -1476,7 +1474,7 @@ def test_a_report_that_cannot_be_written_is_refused_at_once(
 
 
 @pytest.mark.parametrize("package", ["altair", "jinja2", "vl_convert"])
-def test_without_the_extra_nothing_is_computed(folder, call, monkeypatch, package):
+def test_checks_the_report_extra_first(folder, call, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setattr(config_run, "run", None)
     (folder / "run.yaml").write_text(
@@ -1500,7 +1498,7 @@ def test_without_the_extra_nothing_is_computed(folder, call, monkeypatch, packag
         )
 
 
-def test_the_demo_without_the_extra_explains_how_to_install_it(demo, call, monkeypatch, tmp_path):
+def test_demo_without_the_extra_explains_how_to_install_it(demo, call, monkeypatch, tmp_path):
     found = [
         weft.load_result(demo[0] / "weft-demo" / f"{name}.json")
         for name in ("popularity", "item_knn", "factors")
@@ -1535,7 +1533,7 @@ def test_missing_metrics_of_options_name_the_option(folder, call):
     )
 
 
-def test_warns_of_lists_that_are_the_truth(folder, call):
+def test_warns_if_lists_are_the_truth(folder, call):
     files = ["--recs", "test.csv", "--truth", "test.csv"]
     done = call("evaluate", *files, "-m", "nDCG@2", cwd=folder)
     assert done.stderr == (
@@ -1622,7 +1620,7 @@ def test_debug_shows_the_traceback_before_or_after_the_command(folder, call):
         (InputError("this is wrong"), 2, "error: this is wrong"),
     ],
 )
-def test_every_exception_is_one_line(folder, call, monkeypatch, error, code, message):
+def test_exceptions_are_one_line(folder, call, monkeypatch, error, code, message):
     def fail(*_, **__):
         raise error
 
@@ -1634,7 +1632,7 @@ def test_every_exception_is_one_line(folder, call, monkeypatch, error, code, mes
 
 
 @pytest.mark.slow
-def test_a_process_has_the_same_streams_and_exit_codes(folder):
+def test_processes_have_the_same_streams_and_exit_codes(folder):
     done = start(*BRIEF, "-f", "csv", "--gate", "nDCG@2 > 2", cwd=folder, check=False)
     assert (
         done.returncode == 1
@@ -1651,7 +1649,7 @@ def test_a_process_has_the_same_streams_and_exit_codes(folder):
 
 
 @pytest.mark.slow
-def test_a_closed_pipe_is_silent(tmp_path):
+def test_closed_pipes_are_silent(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "weft", "metrics"],
         cwd=tmp_path,
@@ -1713,13 +1711,13 @@ def watched(arguments, cwd):
 
 
 @pytest.mark.slow
-def test_progress_is_shown_on_a_terminal(folder):
+def test_shows_progress_on_a_terminal(folder):
     shown, code = watched([sys.executable, "-m", "weft", *BRIEF], folder)
     assert code == 0 and b"loading torch" in shown
 
 
 @pytest.mark.slow
-def test_a_progress_bar_is_shown_on_a_terminal_after_a_second(tmp_path):
+def test_shows_a_progress_bar_after_a_second(tmp_path):
     (tmp_path / "slow.py").write_text(
         "import time, torch, weft\n"
         "def model(users):\n"

@@ -122,7 +122,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_the_examples_of_the_metrics_run_on_scores(folder, name):
+def test_examples_run_on_scores(folder, name):
     """With scores in Python; with lists they are run below, where lists can serve them."""
     generator = np.random.default_rng(3)
     scores, truth = generator.random((20, 60)), (generator.random((20, 60)) < 0.1).astype(float)
@@ -137,7 +137,7 @@ def test_the_examples_of_the_metrics_run_on_scores(folder, name):
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if "AUC" not in name])
-def test_the_examples_run_with_files_of_overrides(folder, name):
+def test_examples_run_with_files_of_overrides(folder, name):
     files = {"data": {"truth": "../home/truth.csv"}, "models": {"als": "../home/als.csv"}}
     (result,) = config_run.run(load(written(folder, EXAMPLES[name]), files))
     metrics, top_k = ASKED[name]
@@ -151,7 +151,7 @@ def test_the_examples_run_with_files_of_overrides(folder, name):
 
 
 @pytest.mark.skipif(not SEEDS.is_dir(), reason=f"the texts are not here: {SEEDS}")
-def test_the_blocks_of_the_shared_texts_load_or_are_refused(folder):
+def test_blocks_of_shared_texts_load_or_are_rejected(folder):
     blocks = [block for path in sorted(SEEDS.glob("*.txt")) for block in yaml_blocks(path)]
     broken = []
     for block in blocks:
@@ -230,7 +230,7 @@ evaluation:
     }
 
 
-def test_keys_about_sampling_are_refused_without_it_as_in_python(folder):
+def test_rejects_sampling_keys_without_sampling(folder):
     lines = refused(
         folder, "evaluation: {num_negatives: 7, negative_sampling: uniform, neg_alpha: 0.5}"
     )
@@ -241,7 +241,7 @@ def test_keys_about_sampling_are_refused_without_it_as_in_python(folder):
     ]
 
 
-def test_files_are_described_by_a_path_or_a_mapping(folder):
+def test_reads_files_as_path_or_mapping(folder):
     text = """
 data:
   truth: {path: truth.csv, format: CSV, separator: ',', header: true, columns: {user: 0, item: sku}}
@@ -305,7 +305,7 @@ def test_unknown_keys_suggest_the_key_with_this_meaning(folder, text, hint):
     assert "unknown key" in line and hint in line
 
 
-def test_warns_of_lists_and_train_that_are_the_truth(folder):
+def test_warns_if_lists_or_train_are_the_truth(folder):
     files = "data: {truth: truth.csv, train: truth.csv}\nmodels: {als: als.csv, b: truth.csv}\n"
     path = written(folder, f"{files}evaluation: {{metrics: nDCG@2}}")
     assert load(path).warnings == (
@@ -338,7 +338,7 @@ data: {truth: &file truth.csv, train: *file}
     ]
 
 
-def test_keys_without_a_value_count_as_missing(folder):
+def test_ignores_keys_without_a_value(folder):
     configuration = load(
         written(folder, "evaluation:\n  metrics: [nDCG@3]\n  top_k:\n  ties:\ndata:\nmodels:\n")
     )
@@ -711,13 +711,13 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("text", "expected"), MISTAKES, ids=range(len(MISTAKES)))
-def test_a_mistake_is_reported_with_its_position(folder, text, expected):
+def test_errors_have_a_position(folder, text, expected):
     lines = refused(folder, text)
     assert any(line.startswith(expected) for line in lines), "\n".join(lines)
     assert "Traceback" not in "".join(lines) and "pydantic" not in "".join(lines)
 
 
-def test_a_mistake_is_reported_once(folder):
+def test_reports_each_error_once(folder):
     """Only a misspelt key, which is also missing or also two names, makes two."""
     several = [text for text, _ in MISTAKES if len(refused(folder, text)) > 1]
     assert several == [
@@ -726,7 +726,7 @@ def test_a_mistake_is_reported_once(folder):
     ]
 
 
-def test_all_mistakes_are_reported_in_the_order_of_the_file(folder):
+def test_reports_all_errors_in_the_order_of_the_file(folder):
     lines = refused(
         folder,
         """models:
@@ -756,7 +756,7 @@ data:
     )
 
 
-def test_a_hint_for_a_file_in_the_current_folder(folder):
+def test_hints_at_files_in_the_current_folder(folder):
     Path("here.csv").write_text("user,item\n")
     (line,) = refused(folder, "data: {truth: here.csv}")
     assert (
@@ -813,7 +813,7 @@ SYNTAX = [
 
 
 @pytest.mark.parametrize(("text", "expected"), SYNTAX, ids=range(len(SYNTAX)))
-def test_a_syntax_error_is_one_line_with_its_position(folder, text, expected):
+def test_syntax_errors_are_one_line_with_a_position(folder, text, expected):
     (line,) = refused(folder, text)
     assert expected in line if not expected[0].isdigit() else line.startswith(expected), line
 
@@ -822,7 +822,7 @@ def test_a_syntax_error_is_one_line_with_its_position(folder, text, expected):
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
-def test_any_text_loads_or_is_refused_with_its_file(folder, data):
+def test_any_text_loads_or_is_rejected(folder, data):
     """Characters that mean something to YAML, anywhere in texts that nearly load."""
     text = data.draw(
         st.sampled_from(
@@ -844,7 +844,7 @@ def test_any_text_loads_or_is_refused_with_its_file(folder, data):
     assert all(line.startswith(f"{folder / 'run.yaml'}:") for line in said)
 
 
-def test_files_that_cannot_be_read(folder):
+def test_rejects_unreadable_files(folder):
     with pytest.raises(weft.WeftError, match=r"nothing\.yaml: there is no such file"):
         load(folder / "nothing.yaml")
     with pytest.raises(weft.WeftError, match="is a folder; expected a YAML file"):
@@ -861,7 +861,7 @@ def test_files_that_cannot_be_read(folder):
 # -------------------------------------------------------------------------------------------------
 
 
-def test_a_mapping_is_checked_like_a_file_and_not_changed(folder):
+def test_checks_mappings_like_files(folder):
     given = {
         "data": {"truth": "truth.csv"},
         "models": {"als": "als.csv"},
@@ -887,7 +887,7 @@ def test_a_mapping_is_checked_like_a_file_and_not_changed(folder):
         from_mapping(["nDCG"])
 
 
-def test_overrides_win_and_their_paths_start_here(folder):
+def test_overrides_replace_values_of_the_file(folder):
     text = """
 data: {truth: gone.csv, train: train.csv}
 models: {old: gone.csv}
@@ -946,7 +946,7 @@ def run_file(folder, evaluation="top_k: [1, 2], metrics: [nDCG, Recall, Gini, EP
     return load(written(folder, f"{FILES}evaluation: {{{evaluation}}}\n"))
 
 
-def test_a_run_gives_the_results_of_evaluate(folder):
+def test_run_matches_evaluate(folder):
     told = []
     outcome = config_run.run(run_file(folder), told.append)
     assert told == ["reading the data", "evaluating als", "evaluating pop"]
@@ -969,12 +969,12 @@ def test_a_run_gives_the_results_of_evaluate(folder):
         assert result.per_user is None
 
 
-def test_results_come_one_by_one(folder):
+def test_yields_results_one_by_one(folder):
     results = config_run.results(run_file(folder))
     assert next(results).name == "als" and next(results).name == "pop"
 
 
-def test_a_result_is_reproduced_from_its_provenance(folder, monkeypatch):
+def test_provenance_reproduces_a_result(folder, monkeypatch):
     first = config_run.run(
         run_file(
             folder,
@@ -1026,12 +1026,12 @@ def test_ratings_can_be_ignored(folder):
         ),
     ],
 )
-def test_missing_sections_are_reported_when_it_runs(folder, missing, message):
+def test_run_rejects_missing_sections(folder, missing, message):
     with pytest.raises(weft.WeftError, match=message):
         config_run.run(from_mapping(missing, folder=folder))
 
 
-def test_significance_of_every_test_and_correction(folder):
+def test_runs_every_test_and_correction(folder):
     wanted = (
         "paired_t_test: true, wilcoxon_test: yes, kruskal_test: true, whitney_u_test: true, "
         "randomization_test: true, sign_test: on"
@@ -1109,7 +1109,7 @@ def test_settings_of_significance(folder):
         ("sign_tests: true", "Did you mean 'sign_test'?"),
     ],
 )
-def test_wrong_settings_of_significance(folder, wanted, message):
+def test_rejects_wrong_settings_of_significance(folder, wanted, message):
     with pytest.raises(weft.WeftError) as caught:
         run_file(folder, evaluation=f"top_k: 2, metrics: nDCG, stat_significance: {{{wanted}}}")
     assert message in str(caught.value)
@@ -1134,7 +1134,7 @@ def test_names_of_corrections(folder, corrections, chosen):
     assert all(result.per_user is not None for result in outcome)
 
 
-def test_an_impossible_comparison_is_a_warning(folder):
+def test_impossible_comparisons_are_warnings(folder):
     one = {"data": {"truth": "truth.csv"}, "models": {"als": "als.csv"}}
     tests = {"stat_significance": {"wilcoxon_test": True}, "top_k": 2}
     outcome = config_run.run(
@@ -1182,7 +1182,7 @@ def test_custom_metrics(folder, registered, named):
     assert str(home) not in sys.path
 
 
-def test_an_installed_module_is_imported_by_name(folder):
+def test_imports_installed_modules_by_name(folder):
     assert load(
         written(folder, "evaluation: {custom_modules: [json, email.mime]}")
     ).evaluation.custom_modules == [
@@ -1191,7 +1191,7 @@ def test_an_installed_module_is_imported_by_name(folder):
     ]
 
 
-def test_modules_that_cannot_be_imported(folder, registered):
+def test_rejects_modules_that_cannot_be_imported(folder, registered):
     (folder / "needs.py").write_text("import not_installed_at_all\n")
     (folder / "fails.py").write_text("\nvalue = 1 / 0\n")
     (folder / "broken.py").write_text("def x(:\n")
@@ -1305,7 +1305,7 @@ def warprec(folder):
     return folder
 
 
-def test_a_warprec_file_runs(warprec):
+def test_warprec_files_run(warprec):
     text = WARPREC.replace(
         "  labels: {user_id_label: uid, item_id_label: iid, rating_label: stars}\n", ""
     )
@@ -1363,7 +1363,7 @@ def test_a_warprec_file_runs(warprec):
         assert line.startswith(start)
 
 
-def test_where_the_data_of_a_warprec_file_are(warprec):
+def test_reads_data_of_warprec_files(warprec):
     configuration = load(written(warprec, WARPREC))
     truth = configuration.data.truth
     assert (truth.path, truth.separator, truth.header, truth.ratings) == (
@@ -1386,7 +1386,7 @@ def test_where_the_data_of_a_warprec_file_are(warprec):
     )
 
 
-def test_files_of_warprec_are_also_looked_for_in_the_current_folder(warprec, monkeypatch):
+def test_searches_files_of_warprec_in_the_current_folder(warprec, monkeypatch):
     path = warprec / "configs" / "run.yaml"
     path.parent.mkdir()
     path.write_text(WARPREC)
@@ -1394,7 +1394,7 @@ def test_files_of_warprec_are_also_looked_for_in_the_current_folder(warprec, mon
     assert load(path).models["ProxyRecommender"].path == Path("one.tsv")
 
 
-def test_mistakes_in_a_warprec_file_name_its_own_keys(warprec):
+def test_errors_in_warprec_files_name_their_keys(warprec):
     text = (
         WARPREC.replace("local_path: split", "local_path: gone")
         .replace("one.tsv", "none.tsv")
@@ -1422,7 +1422,7 @@ def test_mistakes_in_a_warprec_file_name_its_own_keys(warprec):
     ]
 
 
-def test_a_warprec_file_without_a_split_warns(warprec):
+def test_warns_of_warprec_files_without_a_split(warprec):
     text = """
 reader: {loading_strategy: dataset, reading_method: local, local_path: ratings.tsv}
 models: {A: {recommendation_file: one.tsv}}
@@ -1523,7 +1523,7 @@ def plain(text):
     return YAML(typ="safe").load(text)
 
 
-def test_the_schema_agrees_with_loading():
+def test_schema_agrees_with_loading():
     made = schema()
     assert (
         made["$schema"].startswith("https://json-schema.org/")
@@ -1566,7 +1566,7 @@ def test_the_schema_agrees_with_loading():
         assert not fits(plain(text), made, made), text
 
 
-def test_the_schema_describes_every_key_and_names_every_choice():
+def test_schema_describes_every_key_and_choice():
     made = schema()
     sections = [made, *made["$defs"].values()]
     sections += [one for section in sections for one in section.get("anyOf", ())]
@@ -1603,7 +1603,7 @@ def test_importing_configurations_does_not_load_torch():
     )
 
 
-def test_the_example_runs():
+def test_example_configuration_runs():
     outcome = config_run.run(load(ROOT / "examples" / "evaluate.yaml"))
     popular, taste = outcome
     assert popular["nDCG@10"] < taste["nDCG@10"] and popular["Gini@10"] > taste["Gini@10"]
@@ -1617,7 +1617,7 @@ def test_the_example_runs():
 
 
 @pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"the golden values are not here: {GOLDEN}")
-def test_a_warprec_file_gives_the_numbers_of_warprec(folder):
+def test_warprec_files_give_the_values_of_warprec(folder):
     """Stored values of WarpRec 2.2.8 on MovieLens 100K, which it computed in float32; see
     test_golden.py.
     """
@@ -1676,7 +1676,7 @@ evaluation:
         ("ranx", "ranx", {"ndcg@{}": "nDCG", "map@{}": "MAP", "mrr@{}": "MRR", "f1@{}": "F1"}),
     ],
 )
-def test_a_configuration_gives_the_numbers_of_other_tools(tool, profile, names):
+def test_profiles_give_the_values_of_other_tools(tool, profile, names):
     configuration = from_mapping(
         {
             "data": {"truth": "test.csv.gz"},

@@ -67,7 +67,7 @@ def test_columns_and_sizes(data: demo_data.DemoData, interactions: pl.DataFrame)
     assert interactions["item"].is_in(data.items["item"].implode()).all()
 
 
-def test_every_run_and_every_machine_gives_the_same_rows(data: demo_data.DemoData) -> None:
+def test_rows_are_reproducible(data: demo_data.DemoData) -> None:
     demo_data.load.cache_clear()
     again = demo_data.load()
     digest = hashlib.sha256()
@@ -104,7 +104,7 @@ def test_ratings_and_attributes(data: demo_data.DemoData, interactions: pl.DataF
     assert set(data.users["age_group"]) == set(demo_data.AGE_GROUPS)
 
 
-def test_the_last_fifth_of_each_user_by_time_is_test(
+def test_last_fifth_of_each_user_is_test(
     data: demo_data.DemoData, interactions: pl.DataFrame
 ) -> None:
     per_user = (
@@ -154,7 +154,7 @@ def test_popularity_counts_rows_and_has_ties(train: csr_matrix) -> None:
     assert len(scores[0].unique()) < NUM_ITEMS
 
 
-def test_item_knn_on_a_hand_checkable_matrix() -> None:
+def test_item_knn_on_worked_example() -> None:
     # Items 0 and 1 share one of their users: cosine 1 / (sqrt(1) * sqrt(2)). Item 2 shares none
     # with either.
     train = csr_matrix(np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1]], dtype=np.float32))
@@ -163,7 +163,7 @@ def test_item_knn_on_a_hand_checkable_matrix() -> None:
     torch.testing.assert_close(recommenders.item_knn(train, neighbours=1), expected)
 
 
-def test_factor_model_solves_the_least_squares_of_the_paper() -> None:
+def test_factor_model_solves_the_least_squares() -> None:
     # The last half-sweep solves for the items: they must fulfil the normal equations of the
     # returned users.
     generator = np.random.default_rng(0)

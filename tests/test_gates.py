@@ -87,7 +87,7 @@ def outcomes(text, *results, models=None, folder=Path(), profile=None):
         ),
     ],
 )
-def test_gates_are_parsed(text, model, metric, sign, number, file, tolerance):
+def test_parses_gates(text, model, metric, sign, number, file, tolerance):
     gate = parse_gate(text)
     assert (gate.model, gate.metric, gate.sign, gate.number, gate.tolerance) == (
         model,
@@ -116,7 +116,7 @@ def test_gates_are_parsed(text, model, metric, sign, number, file, tolerance):
         (0.3, "a gate is text"),
     ],
 )
-def test_wrong_gates_are_refused(text, message):
+def test_rejects_wrong_gates(text, message):
     with pytest.raises(SettingError, match=message):
         parse_gate(text)
 
@@ -133,14 +133,14 @@ def test_operators(sign, passed):
     assert found[0].difference == pytest.approx(-0.1)
 
 
-def test_equal_means_equal_up_to_rounding():
+def test_equality_allows_rounding():
     values = (0.3, 0.1 + 0.2, 0.3 + 1e-6)
     found, _ = outcomes("nDCG@10 == 0.3", *(result(str(value), nDCG=value) for value in values))
     assert [one.passed for one in found] == [True, True, False]
     assert not outcomes("nDCG@10 < 0.3", result(nDCG=0.3))[0][0].passed
 
 
-def test_one_model_or_every_model():
+def test_applies_to_one_model_or_every_model():
     models = result("als", nDCG=0.4), result("pop", nDCG=0.2)
     assert [(one.model, one.passed) for one in outcomes("nDCG@10 > 0.3", *models)[0]] == [
         ("als", True),
@@ -156,7 +156,7 @@ def test_one_model_or_every_model():
         outcomes("asl: nDCG@10 > 0.3", *models)
 
 
-def test_undefined_passes_no_gate(tmp_path):
+def test_undefined_values_pass_no_gate(tmp_path):
     (found,), _ = outcomes("nDCG@10 <= 0.3", result(nDCG=math.nan))
     assert not found.passed and "undefined" in str(found)
     result(nDCG=math.nan).save(tmp_path / "base.json")
@@ -173,14 +173,14 @@ def test_undefined_passes_no_gate(tmp_path):
         ("base.json * 0.9", 0.45),
     ],
 )
-def test_a_file_means_its_value_of_the_same_metric(tmp_path, bound, number):
+def test_files_give_the_value_of_the_same_metric(tmp_path, bound, number):
     result(nDCG=0.5, Recall=0.9).save(tmp_path / "base.json")
     (found,), notes = outcomes(f"nDCG@10 >= {bound}", result(nDCG=0.45), folder=tmp_path)
     assert found.bound == pytest.approx(number) and found.passed == (number <= 0.45) and notes == []
     assert f"({bound})" in str(found) and "0.45 >= " in str(found)
 
 
-def test_files_are_checked_before_anything_is_evaluated(tmp_path):
+def test_checks_files_before_evaluating(tmp_path):
     gate = parse_gate("nDCG@10 >= base.json")
     with pytest.raises(
         SettingError, match=r"the gate 'nDCG@10 >= base.json': .*there is no such file"
@@ -197,7 +197,7 @@ def test_files_are_checked_before_anything_is_evaluated(tmp_path):
         prepare_gates([gate], models=["als"], folder=tmp_path)
 
 
-def test_another_definition_is_not_the_same_metric(tmp_path):
+def test_rejects_baselines_with_another_definition(tmp_path):
     """Under a profile the name means the profile's metric, in the file as in the run."""
     result(nDCG=0.5).save(tmp_path / "base.json")
     with pytest.raises(
@@ -224,7 +224,7 @@ def test_another_definition_is_not_the_same_metric(tmp_path):
     assert found.passed and found.name == "nDCG(gain=linear)@10"
 
 
-def test_another_truth_or_setting_is_noted(tmp_path):
+def test_notes_another_truth_or_setting(tmp_path):
     result(nDCG=0.5, fingerprint="b").save(tmp_path / "base.json")
     _, notes = outcomes(
         "nDCG@10 > base.json", result(nDCG=0.6), result("pop", nDCG=0.6), folder=tmp_path
@@ -239,7 +239,7 @@ def test_another_truth_or_setting_is_noted(tmp_path):
     assert notes == ["base.json was evaluated with ties 'random', this run with 'index'"]
 
 
-def test_another_sample_is_noted(tmp_path):
+def test_notes_another_sample(tmp_path):
     scores, truth = torch.rand(20, 30), {user: [user] for user in range(20)}
     sampled = {"strategy": "sampled", "num_negatives": 5, "ties": "index", "metrics": "nDCG@10"}
     full, drawn = (
@@ -271,7 +271,7 @@ def test_another_sample_is_noted(tmp_path):
         ), notes
 
 
-def test_wrong_names_are_refused():
+def test_rejects_wrong_names():
     with pytest.raises(
         UnknownMetric,
         match=r"the gate 'nDGC@10 > 0': there is no metric named 'nDGC'. Did you mean 'nDCG'",
@@ -283,7 +283,7 @@ def test_wrong_names_are_refused():
         prepare_gates([parse_gate("GAUC@10 > 0")], models=["als"])
 
 
-def test_one_of_several_values_by_its_label():
+def test_selects_values_by_label():
     lists, truth = {1: ["a", "b"], 2: ["b", "c"]}, {1: ["a"], 2: ["c"]}
     groups, clusters = {1: "F", 2: "M"}, {"a": "x", "b": "x", "c": "<y>"}
     evaluated = weft.evaluate(
@@ -306,7 +306,7 @@ def test_one_of_several_values_by_its_label():
         outcomes("BiasDisparityBR@2[F, z] > 0", evaluated)
 
 
-def test_a_baseline_is_any_saved_result(tmp_path):
+def test_accepts_any_saved_result_as_baseline(tmp_path):
     """As written by Result.save, not only by the command line."""
     saved = weft.evaluate(
         {1: ["a"], 2: ["b"]}, {1: ["a"], 2: ["c"]}, metrics="MRR@1", per_user=True

@@ -48,7 +48,7 @@ def close(value):
     return pytest.approx(value, rel=1e-12, abs=1e-12, nan_ok=True)
 
 
-def test_the_lists_are_as_said_above():
+def test_lists_are_as_documented():
     assert lists(WORLD, 9) == {"a": [2, 3, 4], "b": [1, 3, 4], "c": [4, 3, 1], "d": [], "e": [0]}
     assert lists(replace(WORLD, mask_seen=False), 2) == {
         "a": [0, 1],
@@ -162,7 +162,7 @@ def test_the_lists_are_as_said_above():
         ("UserMADRating", 2, {}, 2),
     ],
 )
-def test_one_world_by_hand(metric, k, params, expected):
+def test_values_on_worked_example(metric, k, params, expected):
     assert answer(metric, WORLD, k, **params).value == close(expected)
 
 
@@ -227,7 +227,7 @@ def test_one_world_by_hand(metric, k, params, expected):
         ),
     ],
 )
-def test_values_of_users_their_mean_and_its_error(metric, k, params, values):
+def test_values_per_user_mean_and_standard_error(metric, k, params, values):
     assert {user: user_answer(metric, WORLD, user, k, **params) for user in WORLD.scores} == close(
         {user: values.get(user, NAN) for user in WORLD.scores}
     )
@@ -241,7 +241,7 @@ def test_values_of_users_their_mean_and_its_error(metric, k, params, values):
     assert found.std_error == close(statistics.stdev(known) / math.sqrt(len(known)))
 
 
-def test_counts_of_users_have_values_per_user_but_no_error():
+def test_user_counts_have_no_standard_error():
     for metric, params in (("UserCoverage", {}), ("UserCoverageAtN", {"n": 1})):
         assert [user_answer(metric, WORLD, user, 2, **params) for user in WORLD.scores] == [
             1,
@@ -260,7 +260,7 @@ def test_counts_of_users_have_values_per_user_but_no_error():
     "metric",
     ["Gini", "ItemCoverage", "ShannonEntropy", "PopREO", "PopRSP", "REO", "RSP", "UserMADRating"],
 )
-def test_global_metrics_have_neither_errors_nor_users(metric):
+def test_global_metrics_have_no_values_per_user(metric):
     assert (answer(metric, WORLD, 2).users, answer(metric, WORLD, 2).std_error) == (
         None,
         close(NAN),
@@ -277,7 +277,7 @@ def test_one_user_has_no_standard_error():
 # Cells
 
 
-def test_cells_by_hand():
+def test_values_by_label_on_worked_example():
     """Half of the four labelled items are in each cluster, so that a disparity is twice
     the share.
     """
@@ -295,7 +295,7 @@ def test_cells_by_hand():
     assert answer("RSP", WORLD, 2).cells == close({("P",): 2 / 3, ("Q",): 1})
 
 
-def test_the_catalogue_share_is_of_the_labelled_items():
+def test_catalogue_share_counts_labelled_items():
     """Of three labelled items one is in P: F has only P in the train (1 / (1/3)), M has b0 of b0,
     b2, t3 (1/3 / (1/3)).
     """
@@ -304,7 +304,7 @@ def test_the_catalogue_share_is_of_the_labelled_items():
     assert answer("BiasDisparityBS", world, None).cells == close(expected)
 
 
-def test_labels_that_only_the_train_or_only_the_catalogue_has():
+def test_labels_only_in_train_or_catalogue():
     """Group 0 is that of t, who is in the train alone; cluster 9 is in nobody's train, truth or
     list. Labels may be 0.
     """
@@ -325,7 +325,7 @@ def test_labels_that_only_the_train_or_only_the_catalogue_has():
     assert answer("REO", world, 2).value == close(1)
 
 
-def test_a_cluster_that_is_not_offered_has_no_rate():
+def test_clusters_that_are_not_offered_have_no_rate():
     """Without a and b: offered are c1 c3 c4 and e0; shown are c4 c3 and e0."""
     scores = {"c": WORLD.scores["c"], "d": None, "e": WORLD.scores["e"]}
     world = replace(
@@ -380,14 +380,14 @@ MAD = World(
         ("UserMADRating", {}, [19 / 3, 8 / 3, 8 / 3]),
     ],
 )
-def test_mean_differences_by_hand(metric, params, expected):
+def test_mean_absolute_differences_on_worked_example(metric, params, expected):
     pairs = [(a, b) for place, a in enumerate(expected) for b in expected[place + 1 :]]
     assert answer(metric, MAD, 3, **params).value == close(
         sum(abs(a - b) for a, b in pairs) / len(pairs)
     )
 
 
-def test_a_cluster_is_the_mean_of_its_items_not_of_their_appearances():
+def test_cluster_values_average_items_not_appearances():
     """At k = 2: item 0 once 0; item 1 (1/log2(3) + 3/log2(3))/2; item 2 once 0. A holds 0 and 1, B
     holds 2.
     """
@@ -402,7 +402,7 @@ def test_a_cluster_is_the_mean_of_its_items_not_of_their_appearances():
     ).value == close(0.5)
 
 
-def test_below_the_threshold_there_is_no_gain_but_an_error():
+def test_ratings_below_the_threshold_have_an_error_but_no_gain():
     """With a threshold of 2, u wants item 2 alone; v's rating of -1 is a cell of the rating
     metrics.
     """
@@ -437,14 +437,14 @@ def test_below_the_threshold_there_is_no_gain_but_an_error():
         (1.0, {0, 1, 2, 3}),
     ],
 )
-def test_the_head_is_the_shortest_prefix(pop_ratio, expected):
+def test_popular_head_is_the_shortest_prefix(pop_ratio, expected):
     """n = 3 2 1 1 0: the prefixes hold 3 5 6 7 7 of 7; of 2 and 3, which tie, the lower index is
     first.
     """
     assert head(WORLD, pop_ratio) == expected
 
 
-def test_the_head_has_a_tolerance():
+def test_popular_head_has_a_tolerance():
     """Ten items seen once: three tenths are 3 of them, though 0.1 + 0.2 is more than 0.3 by
     rounding.
     """
@@ -457,7 +457,7 @@ def test_the_head_has_a_tolerance():
         head(world, 1.1)
 
 
-def test_popularity_bias_is_undefined_where_a_side_is_empty():
+def test_popularity_bias_is_undefined_if_head_or_tail_is_empty():
     """With pop_ratio 1 the tail is the cold item 4; nobody wants it here, and then nobody is
     offered it.
     """
@@ -492,7 +492,7 @@ def values(world, k=2):
     }
 
 
-def test_nothing_is_recommended_at_all():
+def test_no_recommendations():
     """u is masked, v has no row; both want both items, in vain. Train: n = 1 1, T = 2, head 0 1,
     tail nothing.
     """
@@ -533,7 +533,7 @@ def test_nothing_is_recommended_at_all():
     )
 
 
-def test_nobody_at_all():
+def test_no_users():
     world = World(
         {},
         {},
@@ -616,7 +616,7 @@ def test_empty_train(train):
     ).cells
 
 
-def test_train_is_needed():
+def test_rejects_missing_train():
     world = replace(WORLD, train=None)
     for metric in ("EPC", "EFD", "ACLT", "APLT", "ARP", "PopREO", "PopRSP", "BiasDisparityBD"):
         with pytest.raises(ValueError, match="train is missing"):
@@ -625,7 +625,7 @@ def test_train_is_needed():
     assert answer("BiasDisparityBR", world, 1).cells[("F", "P")] == 2
 
 
-def test_one_cluster_and_none():
+def test_one_cluster_and_no_cluster():
     """All items in one cluster: a rate, no spread; every share is 1. None labelled: no cells at
     all.
     """
@@ -663,7 +663,7 @@ def test_one_cluster_and_none():
     assert answer("BiasDisparityBS", none, None).cells == {}
 
 
-def test_a_group_without_a_labelled_slot():
+def test_groups_without_a_labelled_recommendation():
     """M (b) is shown 1 and 3, of which none has a label now; and has seen 0 and 2, of which 0 has
     one.
     """
@@ -684,7 +684,7 @@ def test_a_group_without_a_labelled_slot():
     )
 
 
-def test_nobody_has_features():
+def test_no_item_has_features():
     world = replace(WORLD, item_features={77: ["v"]})
     for denominator in ("relevant", "catalogue"):
         assert answer("SRecall", world, 2, denominator=denominator) == Answer(
@@ -697,7 +697,7 @@ def test_nobody_has_features():
 # Multi-objective
 
 
-def test_distance_of_the_system():
+def test_euclidean_distance_of_the_system():
     """Recall@2 is 1/8 (a 1/2 of four), Gini@2 2/7, MAE 16/5."""
     names = ["Recall", ("Gini", {"denominator": "N"}), "MAE"]
     found = answer("EucDistance", WORLD, 2, metric_names=names, utopia_points=[1, 0, 3])
@@ -744,12 +744,12 @@ def test_hypervolume_of_the_system(names, nadir, higher_is_better, expected):
 
 
 @pytest.mark.parametrize("metric", ["BiasDisparityBS", "BiasDisparityBR", "BiasDisparityBD"])
-def test_hypervolume_refuses_a_target_value(metric):
+def test_hypervolume_rejects_metrics_with_a_target(metric):
     with pytest.raises(ValueError, match="target"):
         answer("Hypervolume", WORLD, 2, metric_names=["Recall", metric], nadir_points=[0, 0])
 
 
-def test_parts_of_users_must_have_values_of_users():
+def test_user_scope_needs_values_per_user():
     with pytest.raises(ValueError, match="no value per user"):
         answer(
             "EucDistance",
@@ -781,7 +781,7 @@ def test_parts_of_users_must_have_values_of_users():
     assert by_user.users == 2
 
 
-def test_accuracy_comes_from_the_other_oracles():
+def test_accuracy_matches_the_accuracy_oracles():
     cases = list(WORLD.cases().values())
     for metric, k in (("nDCG", 2), ("F1", 3), ("GAUC", None), ("MAP", 3)):
         found = summary(metric, cases, k)
@@ -797,7 +797,7 @@ def test_every_built_in_metric_has_an_oracle():
     assert missing_oracles(metric.__name__ for metric in built_in_metrics()) == []
 
 
-def test_cutoffs_are_given_where_they_belong():
+def test_rejects_wrong_cutoffs():
     for metric, k in (
         ("Gini", None),
         ("MAE", 2),

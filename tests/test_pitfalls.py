@@ -93,13 +93,13 @@ ANSWERS = [
     ("metric", "profile", "value"),
     [(metric, profile, value) for metric, profiles, value in ANSWERS for profile in profiles],
 )
-def test_one_list_many_answers(metric, profile, value):
+def test_tools_disagree_on_one_data_set(metric, profile, value):
     result = evaluate(LISTS, LIKES, metric, 5, profile=profile, **ONE_LIST)
     assert result[f"{metric}@5"] == pytest.approx(value, abs=5.01e-5)
     assert result.values[0].users == 4
 
 
-def test_one_list_two_answers_that_no_parameter_gives():
+def test_values_per_user_give_other_definitions():
     """The value of each user is enough to have them."""
     metrics = ["Precision", "MAP(normalizer=relevant)"]
     table = evaluate(LISTS, LIKES, metrics, 5, per_user=True, **ONE_LIST).per_user
@@ -114,7 +114,7 @@ def test_one_list_two_answers_that_no_parameter_gives():
     assert divided_by_k.mean() == pytest.approx(0.1883, abs=5e-5)  # RecTools' MAP(divide_by_k=True)
 
 
-def test_one_list_under_every_tie_rule_and_batch_size():
+def test_tie_rules_and_batches_do_not_matter_without_ties():
     """Nothing is tied, so that no rule has anything to decide."""
     metrics = ["Precision", "Recall", "MRR", "F1", "MAP", "nDCG"]
     base = evaluate(LISTS, LIKES, metrics, 5, **ONE_LIST)
@@ -136,7 +136,7 @@ PAIR = {
 }
 
 
-def test_warprec_children_of_f1_and_bias_disparity_outlive_a_reset():
+def test_warprec_composites_keep_state_after_reset():
     # WarpRec: F1 and BiasDisparityBD own their child metrics, which reset() does not reach.
     evaluator = weft.Evaluator(["F1", "BiasDisparityBD"], top_k=1, **PAIR)
     evaluator.update(FORWARD, [[0]], [0])
@@ -157,7 +157,7 @@ def test_warprec_children_of_f1_and_bias_disparity_outlive_a_reset():
     ) == (0, -1, 1)
 
 
-def test_warprec_recommends_what_is_masked_when_fewer_than_k_remain():
+def test_warprec_recommends_masked_items_if_fewer_than_k_remain():
     # WarpRec: items at -inf fill up the list, and with it coverage, Gini, ARP and rates above 1.
     train = {0: [0, 1, 2], 1: [0, 1, 2, 3]}
     metrics = [
@@ -211,7 +211,7 @@ def test_warprec_user_coverage_counts_users_with_test_items():
 
 @pytest.mark.parametrize("place", range(10))
 @pytest.mark.parametrize("ties", TIE_RULES)
-def test_warprec_and_cornac_auc_of_constant_scores_depends_on_the_order_of_items(place, ties):
+def test_warprec_and_cornac_auc_depends_on_item_order(place, ties):
     # WarpRec gives 0.69 or 0.51 for constant scores, Cornac's strict comparison 0.
     result = evaluate(
         torch.zeros(1, 10), {0: [place]}, ["AUC", "GAUC", "AUC(scope=pooled)"], ties=ties
@@ -228,7 +228,7 @@ def test_warprec_auc_counts_one_negative_too_many():
     assert evaluate(scores, {0: [3]}, "AUC")["AUC"] == pytest.approx(3 / 9)
 
 
-def test_warprec_raises_where_k_is_larger_than_the_catalogue():
+def test_warprec_raises_if_k_exceeds_the_catalogue():
     scores, truth = [[3.0, 2.0, 1.0], [1.0, 3.0, 2.0]], {0: [1], 1: [1, 2]}
     settings = {"train": {0: [2]}, "mask_seen": False, **about(2, 3)}
     far = evaluate(scores, truth, BUILT_IN, [3, 100], **settings)
@@ -260,7 +260,7 @@ def test_warprec_raises_where_k_is_larger_than_the_catalogue():
     )
 
 
-def test_warprec_bias_disparity_is_huge_where_the_source_has_none():
+def test_warprec_bias_disparity_is_huge_without_source_interactions():
     # WarpRec prints 3.4e38. F's train is on cluster a alone, so that BS[F, b] = 0.
     result = evaluate(
         [[1.0, 2.0]],
@@ -280,7 +280,7 @@ def test_warprec_bias_disparity_is_huge_where_the_source_has_none():
     )
 
 
-def test_warprec_rating_metrics_are_infinite_where_a_test_item_is_masked():
+def test_warprec_rating_errors_are_infinite_for_masked_items():
     # WarpRec takes the masked score, -inf, of a test item that is also a train item; and RMSE is a
     # mean of per-user RMSEs.
     truth = {0: {0: 2.0, 1: 2.0, 2: 2.0}, 1: {0: 5.0}}
@@ -297,7 +297,7 @@ def test_warprec_rating_metrics_are_infinite_where_a_test_item_is_masked():
     assert result.counts["relevant_seen"] == 4 and result.counts["ratings_without_score"] == 0
 
 
-def test_a_rating_without_a_score_is_left_out_and_counted():
+def test_ratings_without_a_score_are_skipped_and_counted():
     result = evaluate(
         [[3.0, NONE], [NONE, NONE]],
         {0: {0: 1.0, 1: 5.0}, 1: {0: 1.0}},
@@ -307,7 +307,7 @@ def test_a_rating_without_a_score_is_left_out_and_counted():
     assert result.counts["ratings_without_score"] == 2
 
 
-def test_warprec_f1_swallows_its_parameters_and_overwrites_results():
+def test_warprec_f1_ignores_its_parameters():
     # WarpRec: metric_name_1/2 are ignored, results of other betas overwrite each other, a mis-cased
     # sub-metric gives 0.
     names = [
@@ -336,11 +336,11 @@ def test_warprec_f1_swallows_its_parameters_and_overwrites_results():
         evaluate([[1.0]], {0: [0]}, "F1(metric_name_1=nDGC)@1")
 
 
-def test_f1_is_0_where_both_parts_are():
+def test_f1_is_zero_if_both_parts_are():
     assert evaluate([[1.0, 2.0]], {0: [0]}, "F1@1")["F1@1"] == 0
 
 
-def test_warprec_gain_is_not_what_its_pages_say():
+def test_warprec_gain_differs_from_its_documentation():
     # Wikipedia's list: 3 2 3 0 1 2, with a 3 and a 2 below the cut. WarpRec's 2^(r+1) - 1 gives
     # 0.7608.
     ratings = dict(enumerate([3, 2, 3, 0, 1, 2, 3, 2]))
@@ -374,7 +374,7 @@ def rivals():
 
 
 @pytest.mark.parametrize("correction", ["holm", "fdr", "bonferroni"])
-def test_warprec_corrections_break_on_undefined_p_values_and_count_tests_twice(rivals, correction):
+def test_warprec_corrections_fail_on_undefined_p_values(rivals, correction):
     # WarpRec: a NaN p-value breaks Holm and FDR, and a metric without a cut-off enters the family
     # once per cut-off.
     frame = weft.compare(rivals, correction=correction, family="test").to_frame()
@@ -410,7 +410,7 @@ def test_warprec_corrections_break_on_undefined_p_values_and_count_tests_twice(r
 # --------------------------------------------------------------------------------------------------
 
 
-def test_torchmetrics_retrieval_is_0_on_negative_scores():
+def test_torchmetrics_retrieval_is_zero_for_negative_scores():
     # torchmetrics: Precision, Recall, MAP and MRR are 0 for scores below 0, as those of any
     # log-probability.
     metrics = [
@@ -448,7 +448,7 @@ def test_torchmetrics_map_divides_by_the_hits_found():
 
 
 @pytest.mark.parametrize("order", [["MRR", "HitRate", "nDCG"], ["nDCG", "MRR", "HitRate"]])
-def test_torchmetrics_collection_takes_one_metric_for_another(order):
+def test_torchmetrics_collection_merges_metrics_with_equal_states(order):
     # torchmetrics: metrics whose states agree after the first batch, here one without a hit, share
     # one state from then on.
     collection = MetricCollection({name: getattr(weft.metrics, name)(k=2) for name in order})
@@ -458,7 +458,7 @@ def test_torchmetrics_collection_takes_one_metric_for_another(order):
     assert found == pytest.approx({"MRR": 1 / 4, "HitRate": 1 / 2, "nDCG": 1 / math.log2(3) / 2})
 
 
-def test_torchmetrics_collection_keeps_cut_offs_and_parameters_apart():
+def test_torchmetrics_collection_separates_cutoffs_and_parameters():
     made = {
         "1": weft.metrics.Recall(k=1),
         "2": weft.metrics.Recall(k=2),
@@ -532,14 +532,14 @@ def test_torchmetrics_a_process_without_data(name):
     same(values(whole), values(expected))
 
 
-def test_a_process_without_data_may_be_the_one_that_collects():
+def test_merging_into_a_metric_without_data():
     first, second = weft.metrics.Recall(k=1), weft.metrics.Recall(k=1)
     second.update(FORWARD, [[0]])
     first.absorb(second)
     assert float(first.compute()) == 1  # a warning is an error here
 
 
-def test_a_value_that_was_read_before_a_merge_is_not_read_again():
+def test_merging_clears_the_cached_value():
     first, second = weft.metrics.Recall(k=1), weft.metrics.Recall(k=1)
     first.update(FORWARD, [[0]])
     second.update(FORWARD, [[1]])
@@ -568,7 +568,7 @@ MERGED = {
 
 
 @pytest.mark.parametrize("first", [1, 3, 4, 0])
-def test_replay_and_recbole_average_the_values_of_ranks(first):
+def test_replay_and_recbole_average_values_of_processes(first):
     parts = [(SHARDS[:first], WANTED[:first]), (SHARDS[first:], WANTED[first:])]
     one, other = (weft.Evaluator(list(MERGED), top_k=1, num_items=4) for _ in parts)
     for evaluator, part in zip((one, other), parts):
@@ -609,7 +609,7 @@ OTHER_INPUTS = {
 
 
 @pytest.mark.parametrize("which", OTHER_INPUTS)
-def test_evaluators_with_other_inputs_are_not_merged(which):
+def test_rejects_merging_evaluators_with_other_inputs(which):
     # A shard that was given only its own part of train counts popularity by that part: the sum is
     # no value at all.
     metric, *inputs = OTHER_INPUTS[which]
@@ -632,24 +632,24 @@ def absorbed(first, second):
     [weft.metrics.Recall(k=2), weft.metrics.MRR(k=1), weft.metrics.Recall(k=1, ties="random")],
     ids=repr,
 )
-def test_a_metric_absorbs_only_its_like(other):
+def test_rejects_merging_different_metrics(other):
     absorbed(weft.metrics.Recall(k=1), other)
 
 
-def test_a_metric_absorbs_only_the_same_labels():
+def test_rejects_merging_metrics_with_other_labels():
     absorbed(
         *(weft.metrics.REO(k=1, item_clusters=clusters) for clusters in (["a", "b"], ["b", "a"]))
     )
 
 
-def test_a_composite_absorbs_only_one_with_the_same_inputs():
+def test_rejects_merging_composites_with_other_inputs():
     trains = (torch.tensor([[0, 1]]), torch.tensor([[1, 0]]))
     absorbed(
         *(weft.metrics.F1(k=1, metric_name_1="EPC", inputs={"train": train}) for train in trains)
     )
 
 
-def test_a_metric_absorbs_only_one_of_the_same_catalogue():
+def test_rejects_merging_metrics_of_another_catalogue():
     first, second = weft.metrics.Gini(k=1, num_items=2), weft.metrics.Gini(k=1, num_items=3)
     with pytest.raises(SettingError):
         first.absorb(second)
@@ -660,7 +660,7 @@ ONE_MORE = {"user_groups": {"user_groups": ["F"]}, "item_clusters": {"item_clust
 
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("which", ["user_groups", "item_clusters"])
-def test_evaluators_of_which_one_has_an_input_that_no_metric_needs(which, turned):
+def test_merging_evaluators_with_unused_inputs(which, turned):
     pair = [weft.Evaluator("Recall@1", num_items=2, **given) for given in (ONE_MORE[which], {})]
     one, other = pair[::-1] if turned else pair
     for evaluator, target in ((one, [[0]]), (other, [[1]])):
@@ -718,7 +718,7 @@ def test_recbole_entropy_is_divided_by_the_number_of_items():
     assert two["ShannonEntropy@1"] == pytest.approx(math.log(2))
 
 
-def test_the_entropy_of_one_item_is_printed_without_a_sign():
+def test_entropy_of_one_item_is_not_minus_zero():
     result = evaluate([[2.0, 1.0]], {0: [0]}, "ShannonEntropy", 1)
     assert result["ShannonEntropy@1"] == 0 and "-0.0000" not in repr(result)
 
@@ -756,7 +756,7 @@ MISMATCHED = {
 
 
 @pytest.mark.parametrize("case", MISMATCHED)
-def test_recommenders_and_rectools_ids_of_another_type_match_nothing(case):
+def test_recommenders_and_rectools_do_not_match_ids_of_another_type(case):
     # Joins of 1 with "1" find nothing, and every metric is 0.
     truth, more, ids = MISMATCHED[case]
     with pytest.raises(InputError, match=r"integers.*strings|strings.*integers"):
@@ -772,7 +772,7 @@ def test_recommenders_and_rectools_ids_of_another_type_match_nothing(case):
     ],
     ids=["dict", "polars", "pandas"],
 )
-def test_recommenders_duplicate_truth_rows_change_recall(truth):
+def test_recommenders_recall_changes_with_duplicate_rows(truth):
     # recommenders: a row that is there twice is two relevant items, and recall is 1/2.
     with pytest.raises(
         InputError, match=r"(?s)1 repeated .user, item. rows.*user '1', item '7'.*drop"
@@ -804,7 +804,7 @@ def test_duplicate_train_rows_count_once():
 
 
 @pytest.mark.parametrize("place", range(4))
-def test_trec_eval_a_constant_run_scores_by_the_ids(place):
+def test_trec_eval_orders_ties_by_id(place):
     # trec_eval ranks ties by id, descending: a run of equal scores has MAP 1.0 if the relevant id
     # sorts last.
     expected = evaluate(
@@ -847,7 +847,7 @@ def test_evidently_coverage_ignores_k():
 
 
 @pytest.mark.parametrize("ties", ["expected", "random", "pessimistic"])
-def test_papers_put_the_target_first_among_equal_scores(ties):
+def test_papers_rank_the_target_first_among_ties(ties):
     # Code of many papers: the target is item 0, or the first candidate, and a constant model has a
     # hit rate of 1.
     num_users, num_items, k = 300, 20, 5
@@ -872,7 +872,7 @@ def test_papers_put_the_target_first_among_equal_scores(ties):
         assert found[0]["MRR@5"] == found[1]["MRR@5"] == found[2]["MRR@5"]
 
 
-def test_papers_index_order_is_said_aloud():
+def test_notes_ties_decided_by_index():
     result = evaluate(torch.zeros(3, 20), {0: [0], 1: [0], 2: [0]}, "HitRate", 5)
     assert result["HitRate@5"] == 1  # the stated rule, and what it did:
     assert note(
@@ -888,7 +888,7 @@ def test_papers_index_order_is_said_aloud():
     built_in_metrics(),
     ids=lambda m: m.__name__,
 )
-def test_documentation_examples_follow_from_their_own_data(metric):
+def test_docstring_examples_follow_from_their_data(metric):
     # Elsewhere: a row's top 3 that its scores do not give, YAML that does not parse, a harmonic
     # mean of keys that do not exist.
     runner = doctest.DocTestRunner(verbose=False)
@@ -899,7 +899,7 @@ def test_documentation_examples_follow_from_their_own_data(metric):
     assert outcome.failed == 0 and outcome.attempted >= 3
 
 
-def test_documentation_names_exist():
+def test_documented_names_exist():
     for name in BUILT_IN:
         spec = parse_name(name)
         spec = spec.with_cutoff(K if needs_cutoff(spec.name) else None)
@@ -945,7 +945,7 @@ def b_alone():
     return fed(everything(), B).compute()
 
 
-def test_a_leak_would_be_seen(b_alone):
+def test_state_of_an_earlier_batch_changes_values(b_alone):
     """Else nothing below could fail: without a reset every metric has another value at some
     cut-off.
     """
@@ -960,7 +960,7 @@ def test_a_leak_would_be_seen(b_alone):
     }  # of train alone
 
 
-def test_all_metrics_forget_at_once(b_alone):
+def test_reset_clears_all_metrics(b_alone):
     evaluator = fed(everything(), A, A)
     evaluator.compute()
     evaluator.reset()
@@ -968,7 +968,7 @@ def test_all_metrics_forget_at_once(b_alone):
 
 
 @pytest.mark.parametrize("name", STATEFUL)
-def test_each_metric_forgets(name):
+def test_reset_clears_each_metric(name):
     in_run = {"metrics": name}
     evaluator = fed(everything(**in_run), A)
     evaluator.compute()
@@ -984,7 +984,7 @@ def test_each_metric_forgets(name):
     same(values(used), values(fresh))
 
 
-def test_an_evaluation_does_not_see_the_one_before_it():
+def test_evaluations_are_independent():
     settings = {"metrics": STATEFUL, "top_k": [1, K, 20], "per_user": True, **INPUTS}
     once = weft.evaluate(*B, **settings)
     weft.evaluate(*A, **settings)
@@ -1008,7 +1008,7 @@ def spoiled(scores, target):
 
 
 @pytest.mark.parametrize("reason", spoiled(*A))
-def test_a_refused_batch_leaves_nothing_behind(reason, b_alone):
+def test_rejected_batches_do_not_change_the_state(reason, b_alone):
     evaluator = fed(everything(), A)
     with pytest.raises(weft.WeftError):
         evaluator.update(*spoiled(*A)[reason])
@@ -1022,7 +1022,7 @@ def test_a_refused_batch_leaves_nothing_behind(reason, b_alone):
 @pytest.mark.parametrize(
     "name", ["nDCG", "EPC(relevance=graded)", "ItemMADRanking", "UserMADRanking"]
 )
-def test_a_batch_that_a_metric_refuses_leaves_nothing_behind(name):
+def test_batches_that_a_metric_rejects_do_not_change_its_state(name):
     metric, fresh = alone(name), alone(name)
     for one in (metric, fresh):
         one.update(*A, EVERYONE)
@@ -1031,7 +1031,7 @@ def test_a_batch_that_a_metric_refuses_leaves_nothing_behind(name):
     same(values(metric), values(fresh))
 
 
-def test_a_refused_first_batch_does_not_fix_the_number_of_items():
+def test_rejected_first_batch_does_not_set_the_number_of_items():
     evaluator = weft.Evaluator("Recall@1")
     with pytest.raises(InputError, match="item 9"):
         evaluator.update(torch.ones(1, 5), [[9]])
@@ -1077,7 +1077,7 @@ def failed(metrics):
     return evaluator
 
 
-def test_a_batch_in_which_a_metric_raised_is_not_counted_by_any(own_metrics):
+def test_batches_in_which_a_metric_raises_count_for_no_metric(own_metrics):
     evaluator = failed(["Rows", "FragileRows", "Recall"])
     assert [value.value for value in evaluator.compute().values] == [1, 1, 1]
     evaluator.reset()
@@ -1085,18 +1085,18 @@ def test_a_batch_in_which_a_metric_raised_is_not_counted_by_any(own_metrics):
     assert [value.value for value in evaluator.compute().values] == [1, 1, 0]
 
 
-def test_a_metric_that_fails_after_it_has_counted_is_not_reported(own_metrics):
+def test_failing_metrics_are_rolled_back(own_metrics):
     assert [value.value for value in failed(["FragileRows", "Recall"]).compute().values] == [1, 1]
 
 
-def test_an_evaluator_is_merged_without_the_batch_that_failed(own_metrics):
+def test_merges_without_the_failed_batch(own_metrics):
     sound = weft.Evaluator(["Rows", "FragileRows", "Recall"], top_k=1)
     sound.update(FORWARD, [[0]])
     sound.merge(failed(["Rows", "FragileRows", "Recall"]))
     assert [value.value for value in sound.compute().values] == [2, 2, 1]
 
 
-def test_a_metric_that_keeps_lists_is_taken_back_too(own_metrics):
+def test_list_states_are_rolled_back(own_metrics):
     """Pooled AUC has appended to its states when the metric behind it fails."""
     evaluator = failed(["AUC(scope=pooled)", "FragileRows"])
     assert [value.value for value in evaluator.compute().values] == [1, 1]

@@ -80,20 +80,20 @@ def first(*results, **settings):
 
 
 @pytest.mark.parametrize("models", [(ALS, KNN), (KNN, ALS)])
-def test_a_significant_lead(models):
+def test_verdict_of_a_significant_lead(models):
     verdict = first(*models)
     assert verdict.sentence == OPENING + BIG + f"(paired t-test, p = 0.012{ONE})."
     assert (verdict.metric, verdict.leader, verdict.significant) == ("nDCG@10", "als", True)
 
 
 @pytest.mark.parametrize("models", [(ALS, POP), (POP, ALS)])
-def test_a_lead_that_may_be_luck(models):
+def test_verdict_of_a_lead_that_is_not_significant(models):
     verdict = first(*models)
     assert verdict.sentence == OPENING + SMALL + f"(paired t-test, p = 0.61{ONE})." + UNSURE
     assert (verdict.leader, verdict.significant) == ("als", False)
 
 
-def test_three_models_of_which_two_cannot_be_told_apart():
+def test_verdict_of_three_models_with_two_alike():
     far = result("far", 0.1, shift=7)
     verdict = first(ALS, far, POP)
     assert verdict.sentence == (
@@ -105,7 +105,7 @@ def test_three_models_of_which_two_cannot_be_told_apart():
     assert verdict.significant is False
 
 
-def test_a_lead_over_the_second_but_not_over_the_third():
+def test_verdict_of_a_lead_over_the_second_but_not_the_third():
     """The second differs for every user alike; the third has lower values, but scattered ones."""
     close, scattered = result("knn", 0.29, spread=0.9), result("pop", 0.285, shift=30, spread=1.5)
     verdict = first(ALS, close, scattered)
@@ -118,13 +118,13 @@ def test_a_lead_over_the_second_but_not_over_the_third():
     assert verdict.significant is False
 
 
-def test_many_models_are_not_all_named():
+def test_verdict_shortens_long_lists_of_models():
     verdict = first(*(result(f"m{at}", 0.3 - at / 1000, shift=at) for at in range(12)))
     assert "m0 cannot be told from m1, m2, m3, m4 and 7 more; 200 users would" in verdict.sentence
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_where_lower_is_better(turned):
+def test_verdict_if_lower_is_better(turned):
     models = [
         result("als", 3.0, "ARP@10", higher_is_better=False),
         result("knn", 2.8, "ARP@10", shift=7, higher_is_better=False),
@@ -138,7 +138,7 @@ def test_where_lower_is_better(turned):
     assert (verdict.leader, verdict.significant) == ("knn", True)
 
 
-def test_where_closer_to_a_target_is_better():
+def test_verdict_if_closer_to_a_target_is_better():
     """The raw difference favours nobody: 0.9 is closer to 1 than 1.3."""
     about = {"metric": "BiasDisparityBR@10", "higher_is_better": None, "target": 1.0}
     verdict = first(result("als", 1.3, **about), result("knn", 0.9, shift=7, **about))
@@ -155,7 +155,7 @@ def test_where_closer_to_a_target_is_better():
     )
 
 
-def test_a_shared_lead():
+def test_verdict_of_a_shared_lead():
     twin = result("bpr", 0.3, shift=3)
     verdict = first(ALS, twin, KNN)
     assert verdict.sentence == (
@@ -172,7 +172,7 @@ def test_a_shared_lead():
     assert (everybody.leader, everybody.significant) == (None, False)
 
 
-def test_undefined_values():
+def test_verdict_with_undefined_values():
     verdict = first(ALS, KNN, UNDEFINED)
     assert (
         verdict.sentence.endswith(f"p = 0.012{ONE}). nDCG@10 is undefined for bad.")
@@ -189,20 +189,20 @@ def test_undefined_values():
     assert words.verdicts(ReportContext({"bad": UNDEFINED})) == []
 
 
-def test_models_that_lack_a_metric():
+def test_verdict_names_models_without_the_metric():
     other = result("other", 0.3, "MRR@10")
     verdict = words.verdicts(ReportContext({"als": ALS, "knn": KNN, "other": other}))[0]
     assert verdict.sentence.endswith(" other has no nDCG@10.") and verdict.leader == "als"
 
 
-def test_one_model_has_no_leader():
+def test_verdict_of_one_model():
     (verdict,) = words.verdicts(ReportContext.from_result(ALS))
     assert verdict == words.Verdict(
         "nDCG@10", "nDCG@10: 0.300 (95 % interval 0.280 to 0.320).", None, None
     )
 
 
-def test_without_a_comparison_nothing_is_said_to_be_significant():
+def test_verdict_without_a_comparison():
     models = {one.name: one for one in (with_total(ALS, 0.9), with_total(KNN, 0.95))}
     gini, ndcg = words.verdicts(ReportContext(models))
     assert gini.sentence == (
@@ -221,7 +221,7 @@ def test_without_a_comparison_nothing_is_said_to_be_significant():
     assert gini.significant is ndcg.significant is None and ndcg.leader == "als"
 
 
-def test_a_metric_without_values_per_user_cannot_be_tested():
+def test_verdict_of_a_metric_without_values_per_user():
     verdict = first(with_total(ALS, 0.9), with_total(KNN, 0.95))
     assert verdict.sentence == (
         "Gini@10 (lower is better): als leads with 0.9000, 0.0500 (5.3 %) below knn with 0.9500. "
@@ -247,7 +247,7 @@ def test_a_metric_without_values_per_user_cannot_be_tested():
     )
 
 
-def test_a_metric_that_was_left_out_of_the_comparison():
+def test_verdict_of_a_metric_that_was_not_compared():
     def both(name, mean, shift):
         one, other = result(name, mean, shift=shift), result(name, mean, "MRR@10", shift=shift)
         table = one.per_user.with_columns(other.per_user["MRR@10"])
@@ -267,7 +267,7 @@ def test_a_metric_that_was_left_out_of_the_comparison():
     assert call == "comparison = weft.compare(results, metrics=['MRR@10'])"
 
 
-def test_one_sided_tests():
+def test_verdict_of_one_sided_tests():
     asked = first(ALS, KNN, alternative="greater")
     assert (
         asked.sentence
@@ -315,7 +315,7 @@ def test_one_sided_tests():
         ({"tests": ["wilcoxon", "paired_t"]}, f"Wilcoxon's signed-rank test, p = 0.0062{ONE}"),
     ],
 )
-def test_tests_by_name(settings, how):
+def test_verdict_names_the_test(settings, how):
     assert f"({how})." in first(ALS, KNN, **settings).sentence
 
 
@@ -365,7 +365,7 @@ def test_tests_by_name(settings, how):
         ),
     ],
 )
-def test_every_text_says_what_was_adjusted_over_what(settings, how, caption):
+def test_texts_name_the_family_of_tests(settings, how, caption):
     models = [
         joined(one, result(one.name, 0.2 + one.values[0].value, "MRR@10", shift=at))
         for at, one in enumerate((ALS, KNN, POP))
@@ -393,7 +393,7 @@ def joined(*results):
     return Result(values, results[0].name, per_user=table)
 
 
-def test_a_test_that_disagrees_with_the_interval_is_explained():
+def test_explains_a_test_that_contradicts_the_interval():
     """Few users gain much, most lose a little: the mean does not differ, the signs do."""
     users = np.arange(USERS)
     values = 0.25 + 0.001 * (users % 7)
@@ -411,7 +411,7 @@ def test_a_test_that_disagrees_with_the_interval_is_explained():
     assert explanation not in first(*models).sentence
 
 
-def test_more_users_may_be_better_off_with_the_second():
+def test_verdict_if_more_users_prefer_the_second_model():
     """Few users gain much, most lose a little: tests of ranks speak of the many, the sentence of
     the mean.
     """
@@ -432,7 +432,7 @@ def test_more_users_may_be_better_off_with_the_second():
     assert "better off" not in first(made("als"), made("knn")).sentence
 
 
-def test_users_that_only_one_model_has():
+def test_verdict_of_models_with_different_users():
     verdict = first(result("als", 0.3, users=150), KNN)
     assert verdict.sentence == (
         "nDCG@10: als leads with 0.296 (95 % interval 0.273 to 0.318), 0.039 (15 %) above knn; "
@@ -462,7 +462,7 @@ def test_users_that_only_one_model_has():
     )
 
 
-def test_percentages_only_where_they_mean_something():
+def test_omits_meaningless_percentages():
     assert (
         "0.299 above knn;" in first(ALS, result("knn", 0.001, shift=7)).sentence
     )  # of nearly nothing
@@ -480,7 +480,7 @@ def test_percentages_only_where_they_mean_something():
     assert "0.100 below a;" in first(*fair).sentence
 
 
-def test_metrics_that_are_not_registered_here():
+def test_verdict_of_unregistered_metrics():
     verdict = first(result("als", 0.3, "Own(x=2)@10"), result("knn", 0.2, "Own(x=2)@10", shift=7))
     assert verdict.sentence.startswith(
         "Own(x=2)@10: als leads with 0.300 (95 % interval 0.280 to 0.320), 0.100 (50 %) above knn;"
@@ -489,7 +489,7 @@ def test_metrics_that_are_not_registered_here():
     assert definition == words.MetricDefinition("Own(x=2)", "not known here")
 
 
-def test_names_are_plain_text():
+def test_verdicts_do_not_interpret_names():
     strange = ["<script>alert(1)</script>", "", "[bold]", 'a"b', "ä" * 300]
     verdict = first(*(result(name, 0.3 - at / 10, shift=at) for at, name in enumerate(strange)))
     assert verdict.leader == strange[0] and f"nDCG@10: {strange[0]} leads with" in verdict.sentence
@@ -517,11 +517,11 @@ def test_names_are_plain_text():
         (math.inf, math.nan, "∞"),
     ],
 )
-def test_numbers_have_the_digits_that_mean_something(value, half, text):
+def test_numbers_have_significant_digits(value, half, text):
     assert digits.number(value, half) == text
 
 
-def test_p_values_stay_on_their_side():
+def test_rounding_keeps_p_values_on_their_side_of_alpha():
     assert (
         digits.probability(0.0499999, 0.05) == "= 0.05"
         and digits.probability(0.0500001, 0.05) == "= 0.0500001"
@@ -553,7 +553,7 @@ def evaluated(name="als", **more):
     return weft.evaluate(scores, truth, name=name, **(settings | more))
 
 
-def test_the_data_in_words():
+def test_facts_describe_the_data():
     one = evaluated()
     found = dict(words.facts(ReportContext.from_result(one)))
     assert found["model"] == "als" and found["users evaluated"] == "39" and found["items"] == "30"
@@ -602,7 +602,7 @@ def test_the_data_in_words():
     assert both["users without a relevant item"] == "1, left out of the means (als); count 0 (b)"
 
 
-def test_what_is_not_known_is_not_said():
+def test_facts_omit_unknown_values():
     assert words.facts(ReportContext.from_result(ALS)) == [("model", "als"), ("cut-off", "10")]
     bare = ReportContext.from_result(Result((), "empty"))
     assert words.facts(bare) == [("model", "empty")] and not any(
@@ -620,7 +620,7 @@ def test_what_is_not_known_is_not_said():
     assert "ranked" not in dict(words.facts(ReportContext.from_result(batches.compute())))
 
 
-def test_lists_in_words():
+def test_facts_describe_lists():
     lists, truth = {"ann": ["a", "b"], "bob": ["a"]}, {"ann": ["a", "c"], "cyd": ["b"]}
     found = dict(
         words.facts(
@@ -664,7 +664,7 @@ def test_notes_and_counts():
     )
 
 
-def test_every_count_of_the_package_has_words():
+def test_every_count_has_a_text():
     from weft.evaluation.candidates import COUNTS
     from weft.evaluation.counts import COUNT_NAMES, DEFERRED_ERRORS
 
@@ -672,7 +672,7 @@ def test_every_count_of_the_package_has_words():
         assert name in words._COUNTS
 
 
-def test_definitions_with_the_parameters_that_were_used():
+def test_definitions_show_the_parameters_used():
     shown = evaluated(
         metrics=[
             "nDCG(gain=linear)",
@@ -740,7 +740,7 @@ def equal(one, other):
     )
 
 
-def test_the_call_in_python_gives_the_same_numbers():
+def test_python_call_reproduces_the_values():
     generator = torch.Generator().manual_seed(3)
     given = {
         "truth": {user: {user % 30: 5, (7 * user + 1) % 30: 3} for user in range(40)},
@@ -814,7 +814,7 @@ def test_the_call_in_python_gives_the_same_numbers():
         assert equal(values([there["result"]]), values(results[1:])), alone
 
 
-def test_an_evaluator_is_told_as_one():
+def test_rerun_of_an_evaluator():
     batches = [
         (
             torch.rand(4, 9, generator=torch.Generator().manual_seed(at)),
@@ -836,7 +836,7 @@ def test_an_evaluator_is_told_as_one():
     )
 
 
-def test_models_that_were_evaluated_otherwise_have_calls_of_their_own():
+def test_models_with_different_settings_have_separate_calls():
     found = words.rerun(
         ReportContext(
             {"a": evaluated("a"), "b": evaluated("b"), "c": evaluated("c", ties="random")}
@@ -856,7 +856,7 @@ def files(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_configuration_of_a_command_gives_the_same_numbers(files):
+def test_configuration_reproduces_the_values(files):
     names = {"als": "als.csv", "on": "knn.csv", "it's: #1 <b>[x]": "pop.csv"}
     given = {
         "evaluation": {
@@ -892,7 +892,7 @@ def test_the_configuration_of_a_command_gives_the_same_numbers(files):
     )
 
 
-def test_configurations_that_differ_stay_apart(files):
+def test_different_configurations_are_separate(files):
     common = {"data": {"truth": "test.csv"}}
     runs = [
         config_run.run(
@@ -920,7 +920,7 @@ def test_configurations_that_differ_stay_apart(files):
     }
 
 
-def test_the_commands_that_compare_again(files):
+def test_rerun_of_a_comparison(files):
     arguments = [
         "--truth",
         "test.csv",

@@ -18,7 +18,7 @@ DATA = {"source", "truth", "train", "users", "items", "user_groups", "item_clust
 DATA |= {"item_features"}
 
 
-def test_importing_the_settings_is_light():
+def test_importing_settings_is_light():
     code = "import weft.evaluation.settings, sys; print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not set(out.stdout.split()) & {"torch", "polars", "pandas", "scipy", "numpy"}
@@ -34,12 +34,12 @@ def test_profiles_have_the_declared_names():
     assert tuple(PROFILES) == choices(ProfileName)
 
 
-def test_choices_may_be_written_in_any_case():
+def test_choices_ignore_case():
     settings = EvaluationSettings.from_options(ties="Random", strategy="SAMPLED", mask_seen="AUTO")
     assert (settings.ties, settings.strategy, settings.mask_seen) == ("random", "sampled", "auto")
 
 
-def test_numpy_numbers_are_welcome():
+def test_accepts_numpy_numbers():
     settings = EvaluationSettings.from_options(
         top_k=np.array([1, 5]), seed=np.int64(3), per_user=np.True_, neg_alpha=np.float32(0.5)
     )
@@ -77,14 +77,14 @@ def test_numpy_numbers_are_welcome():
     ],
     ids=str,
 )
-def test_values_that_are_not_allowed_name_their_setting(options):
+def test_errors_name_the_setting(options):
     with pytest.raises(SettingError) as caught:
         EvaluationSettings.from_options(**options)
     assert caught.value.setting == list(options)[-1]
     assert f"{list(options)[-1]}" in str(caught.value)
 
 
-def test_unknown_options_are_refused():
+def test_rejects_unknown_options():
     with pytest.raises(UnknownParameter, match="Did you mean 'num_negatives'"):
         EvaluationSettings.from_options(num_negative=3)
 
@@ -140,7 +140,7 @@ SAMPLED = {"strategy": "sampled"}
     ],
     ids=str,
 )
-def test_rules_between_options(options, available, error, setting):
+def test_rejects_conflicting_options(options, available, error, setting):
     settings = EvaluationSettings.from_options(**options)
     assert len(list(settings.conflicts(available))) == 1
     with pytest.raises(error) as caught:
@@ -186,7 +186,7 @@ def test_candidates_are_a_pool_or_data():
             split_candidates(unknown)
 
 
-def test_the_json_schema_has_choices_and_bounds():
+def test_json_schema_has_choices_and_bounds():
     schema = EvaluationSettings.model_json_schema()["properties"]
     assert schema["ties"]["anyOf"][0]["enum"] == list(choices(weft._choices.TieRuleName))
     assert schema["num_negatives"]["anyOf"][0]["minimum"] == 1

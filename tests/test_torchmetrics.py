@@ -57,7 +57,7 @@ def whole():
 
 
 @every_metric
-def test_forward_gives_the_batch_and_adds_it(name, whole):
+def test_forward_returns_the_batch_value_and_accumulates(name, whole):
     metric = fresh(name)
     for rows in (slice(0, 9), slice(9, 10), slice(10, USERS)):
         alone = fresh(name)
@@ -70,7 +70,7 @@ def test_forward_gives_the_batch_and_adds_it(name, whole):
 
 
 @every_metric
-def test_forward_with_the_full_state_gives_the_same(name, whole):
+def test_forward_with_full_state_update_gives_the_same_value(name, whole):
     metric = fresh(name)
     metric.dist_sync_on_step = True  # updates twice per batch; there is only one process
     values = [floats(metric(*arguments(metric, rows))) for rows in (slice(0, 9), slice(9, USERS))]
@@ -122,7 +122,7 @@ def test_saved_states(name, whole):
 
 
 @every_metric
-def test_copies_half_way(name, whole):
+def test_copies_continue_accumulating(name, whole):
     half = feed(fresh(name), 0, 17)
     for other in (copy.deepcopy(half), pickle.loads(pickle.dumps(half)), half.clone()):
         assert computed(feed(other, 17, USERS)) == pytest.approx(whole[name], **SAME)
@@ -137,7 +137,7 @@ def types(metric):
 
 
 @every_metric
-def test_precision_stays_and_devices_change(name, whole):
+def test_half_precision_modules_keep_the_dtype_of_sums(name, whole):
     """A model of half precision, as Lightning makes it, leaves the sums as they are."""
     metric = feed(fresh(name), 0, 17)
     before = types(metric)
@@ -167,7 +167,7 @@ def test_precision_stays_and_devices_change(name, whole):
     assert {one.device.type for one in states} == {metric.device.type} == {"meta"}
 
 
-def test_a_type_that_is_asked_for_by_name_is_given():
+def test_set_dtype_changes_the_dtype_of_sums():
     metric = feed(weft.metrics.nDCG(K))
     metric.set_dtype(torch.float32)
     assert {one.dtype for one in metric.metric_state.values()} == {torch.float32, torch.int64}
@@ -178,7 +178,7 @@ def test_a_type_that_is_asked_for_by_name_is_given():
 
 @pytest.mark.slow
 @every_metric
-def test_plots(name):
+def test_plots_have_title_and_bounds(name):
     metric = feed(fresh(name))
     value = metric.compute()
     _, axes = metric.plot()
@@ -191,7 +191,7 @@ def test_plots(name):
 
 
 @pytest.mark.parametrize("name", ["nDCG", "ItemCoverage", "BiasDisparityBR", "hr"])
-def test_pictures_are_drawn_also_of_what_is_undefined(name, tmp_path):
+def test_plots_undefined_values(name, tmp_path):
     metric = feed(fresh(name))
     value = metric.compute()
     undefined = (
@@ -226,7 +226,7 @@ def test_arithmetic_and_hashes(name):
 
 
 @pytest.mark.parametrize("name", ["AUC(scope=pooled)", "Keeper"])
-def test_lists_on_the_cpu(name, whole):
+def test_list_states_on_the_cpu(name, whole):
     made = (
         Keeper(K, compute_on_cpu=True)
         if name == "Keeper"
@@ -239,7 +239,7 @@ def test_lists_on_the_cpu(name, whole):
     )  # everybody twice is nothing new here
 
 
-def test_rows_without_a_number_are_counted_on_whatever_is_called():
+def test_numbers_rows_without_user_indices():
     """Random ties hash the row's number: `forward`, saving and merging must not begin anew."""
     scores = torch.zeros(30, 9)
     target = torch.arange(30)[:, None] % 9
@@ -275,7 +275,7 @@ def test_rows_without_a_number_are_counted_on_whatever_is_called():
 @pytest.mark.parametrize(
     "name", [name for name in PRISTINE if name != "ScoreRange"]
 )  # its author takes the maximum of nothing
-def test_a_batch_without_rows_adds_nothing(name, whole):
+def test_empty_batches_add_nothing(name, whole):
     metric = feed(fresh(name), 0, 17)
     before = computed(metric)
     metric(*arguments(metric, slice(0, 0)))
@@ -299,7 +299,7 @@ class WithRawInputs(weft.BaseMetric):
         return self.rows / len(self._train)
 
 
-def test_authors_may_keep_inputs_under_any_name():
+def test_custom_metrics_may_store_inputs():
     one, other = (WithRawInputs(train=other_train(seed)) for seed in (1, 2))
     one(SCORES, TARGET)
     other.update(SCORES[:3], TARGET[:3])
@@ -308,7 +308,7 @@ def test_authors_may_keep_inputs_under_any_name():
 
 
 @every_metric
-def test_a_batch_that_fails_leaves_everything_as_it_was(name):
+def test_failed_updates_do_not_change_the_state(name):
     metric = feed(fresh(name), 0, 17)
     value = computed(metric)
     bad = (
@@ -356,7 +356,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("pair", OTHERS.values(), ids=OTHERS)
-def test_states_of_others_are_refused(pair):
+def test_rejects_states_of_other_metrics(pair):
     metric, other = pair()
     other.persistent(True)
     for merged in (other, other.metric_state, other.state_dict()):
@@ -369,7 +369,7 @@ def test_states_of_others_are_refused(pair):
     assert all(float(state.sum()) == 0 for state in metric.metric_state.values())
 
 
-def test_what_is_no_state_is_refused():
+def test_rejects_values_that_are_not_states():
     metric = weft.metrics.Recall(K)
     for wrong in ([1], None, 3.0):
         with pytest.raises(
@@ -387,7 +387,7 @@ def test_what_is_no_state_is_refused():
             metric.load_state_dict(states | {"sums": cut})
 
 
-def test_a_model_that_holds_metrics_loads_checkpoints_with_and_without_their_states():
+def test_modules_load_checkpoints_with_and_without_metric_states():
     class Model(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -413,7 +413,7 @@ def test_a_model_that_holds_metrics_loads_checkpoints_with_and_without_their_sta
 @pytest.mark.parametrize(
     "name", [name for name, metric in PRISTINE.items() if isinstance(metric, weft.BaseMetric)]
 )
-def test_candidates_of_each_row_as_in_an_evaluator(name):
+def test_candidates_match_the_evaluator(name):
     """Some scores with their items, as `Evaluator.update` takes them; all items that way are the
     same as the scores of all.
     """
@@ -439,7 +439,7 @@ def test_candidates_of_each_row_as_in_an_evaluator(name):
     assert computed(every) == pytest.approx(computed(feed(fresh(name))), **SAME)
 
 
-def test_how_many_items_there_are_among_candidates():
+def test_number_of_items_with_candidates():
     """A matrix or the metric's inputs tell; else it is enough to know the numbers that occur."""
     scores, items = torch.tensor([[0.9, 0.5, 0.7]]), torch.tensor([[4, 30, 7]])
     dense = torch.zeros(1, 50)
@@ -483,7 +483,7 @@ def in_collections():
     return {name: fresh(name) for name in found}
 
 
-def test_every_metric_in_one_collection_equals_the_evaluator():
+def test_collection_of_all_metrics_matches_the_evaluator():
     inputs = {
         **about(USERS, ITEMS),
         "train": other_train(1),
@@ -530,7 +530,7 @@ def expected(rows=slice(None)):
 
 
 @pytest.mark.parametrize("groups", [True, False])
-def test_the_same_metrics_at_several_cut_offs(groups):
+def test_collection_of_several_cutoffs(groups):
     collection = MetricCollection(several(), compute_groups=groups)
     collection.update(*all_misses()[:2])
     collection.reset()
@@ -540,7 +540,7 @@ def test_the_same_metrics_at_several_cut_offs(groups):
     assert floats(collection.compute()) == pytest.approx(expected(), **SAME)
 
 
-def test_clones_further_metrics_and_nested_collections():
+def test_collections_can_be_cloned_extended_and_nested():
     collection = MetricCollection(
         {"shallow": MetricCollection({"nDCG@1": weft.metrics.nDCG(1)}), "MRR": weft.metrics.MRR(10)}
     )
@@ -564,7 +564,7 @@ def test_clones_further_metrics_and_nested_collections():
     pyplot.close("all")
 
 
-def test_the_same_metric_about_other_inputs_is_another():
+def test_collection_separates_metrics_with_other_inputs():
     """Without a hit their states agree; what they are about does not."""
     made = {
         "a": weft.metrics.EPC(K, train=other_train(1)),
@@ -583,7 +583,7 @@ def test_the_same_metric_about_other_inputs_is_another():
     assert found["a"] != found["b"]
 
 
-def test_single_target_metrics_in_a_collection():
+def test_collection_of_single_target_metrics():
     target = TARGET.argmax(1)
     collection = MetricCollection(
         {f"{kind.__name__}@{k}": kind(k) for kind in (weft.HR, weft.NDCG, weft.MRR) for k in (1, 5)}
@@ -627,7 +627,7 @@ def test_tracker():
 
 
 @every_metric
-def test_tracker_of_one(name):
+def test_tracker_of_one_metric(name):
     metric = fresh(name)
     tracker = MetricTracker(metric, maximize=bool(metric.higher_is_better))
     for rows in (slice(0, 9), slice(9, USERS)):
@@ -731,7 +731,7 @@ def test_transformed_inputs():
     assert float(thresholded.compute()) == pytest.approx(float(asked.compute()))
 
 
-def test_labelled_cells_are_a_dict_already():
+def test_metrics_by_label_return_a_dict():
     """ClasswiseWrapper labels the elements of a tensor; these metrics give a dict with the labels
     themselves.
     """
@@ -760,7 +760,7 @@ class PerPosition(weft.TopKMetric):
         return self.hits / self.rows
 
 
-def test_classwise_names_what_is_a_tensor():
+def test_classwise_wrapper_labels_tensors():
     metric = ClasswiseWrapper(PerPosition(3), labels=["first", "second", "third"], prefix="hits_")
     found = floats(metric(SCORES, TARGET))
     ranked = np.take_along_axis(TARGET.numpy() > 0, np.argsort(-SCORES.numpy(), axis=1), 1).mean(0)
@@ -769,7 +769,7 @@ def test_classwise_names_what_is_a_tensor():
     pyplot.close("all")
 
 
-def test_authors_metrics_are_of_all_four_kinds():
+def test_custom_metrics_cover_all_base_classes():
     kinds = (weft.UserAverageTopKMetric, weft.RatingMetric, weft.TopKMetric, weft.BaseMetric)
     assert {next(kind for kind in kinds if issubclass(metric, kind)) for metric in AUTHORS} == set(
         kinds

@@ -129,7 +129,7 @@ def collection():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", SHARES)
-def test_several_processes_equal_one(size):
+def test_several_processes_match_one(size):
     found = in_processes(size, work)
     same = {"abs": 1e-9, "rel": 1e-9, "nan_ok": True}
     for name, metric in metrics().items():
