@@ -520,7 +520,7 @@ TRUTH_ERRORS = [
         "rating too large for its gain",
         two({0: {0: 5000.0}}),
         InputError,
-        ["5000", r"2\^r", "overflow", 'gain="linear"'],
+        ["5000", r"2\^r", "overflow", 'gain="binary"', 'gain="linear"', "implicit"],
     ),
     (
         "shifted gain too large",

@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_leaves
 import weft
 from everything import ACCURACY, BUILT_IN, about
 from oracles import Case, summary
+from weft.errors import SettingError
 from weft.metrics.registry import built_in_metrics
 from weft.ranking import TIE_RULES
 
@@ -749,3 +750,53 @@ def test_does_not_copy_large_matrices(watch, kind):
     )
     assert elements < matrix.size / 4, by
     assert peak < matrix.size
+
+
+# ----------------------------------------------------------------------------------- implicit truth
+
+
+IMPLICIT = {
+    "dict": {u: {i: float(r) for i, r in enumerate(row) if r} for u, row in enumerate(TRUTH)},
+    "dense": TRUTH,
+    "sparse": sp.csr_array(TRUTH),
+    "frame": pl.DataFrame(
+        {"user": TRUTH.nonzero()[0], "item": TRUTH.nonzero()[1], "rating": TRUTH[TRUTH > 0]}
+    ),
+}
+
+
+@pytest.mark.parametrize("form", IMPLICIT)
+def test_implicit_ignores_the_ratings_of_the_truth(form):
+    """Every interaction counts 1, whatever its rating; play counts overflow no more."""
+    metrics = {"metrics": ["nDCG", "EPC(relevance=graded)", "Recall", "MAE"]}
+    expected = evaluate(SCORES, (TRUTH > 0).astype(int), **metrics)
+    plays = IMPLICIT[form]
+    if form == "frame":
+        plays = plays.with_columns(rating=pl.col("rating") * 1000 - 3000)  # also negative, and 0
+    got = evaluate(SCORES, plays, **metrics, implicit=True)
+    same(got, expected)
+    assert got.settings["implicit"] is True and "implicit" not in expected.settings
+    assert got.provenance["fingerprint"]["truth"] == expected.provenance["fingerprint"]["truth"]
+    if form != "frame":
+        with_ratings = evaluate(SCORES, plays, **metrics)
+        assert with_ratings["nDCG@4"] != expected["nDCG@4"]
+
+
+def test_implicit_in_an_evaluator():
+    settings = {"metrics": ["nDCG", "Recall"], "top_k": [4]}
+    evaluator, expected = weft.Evaluator(**settings, implicit=True), weft.Evaluator(**settings)
+    for form in (torch.tensor(TRUTH), torch.tensor(TRUTH).float().to_sparse()):
+        evaluator.update(SCORES, form * 500)
+        expected.update(SCORES, torch.tensor(TRUTH > 0))
+    same(evaluator.compute(), expected.compute())
+    with pytest.raises(SettingError, match="implicit"):
+        expected.merge(evaluator)
+
+
+def test_a_threshold_has_nothing_to_compare_where_ratings_are_ignored():
+    with pytest.raises(
+        SettingError, match=r"relevance_threshold=4.*implicit=True ignores them.*leave one"
+    ):
+        evaluate(SCORES, implicit=True, relevance_threshold=4)
+    with pytest.raises(SettingError, match="implicit='yes'; it must be True or False"):
+        evaluate(SCORES, implicit="yes")

@@ -35,6 +35,7 @@ VALUES = {
     "empty_users": ["zero", "none"],
     "missing_lists": ["skip", "none"],
     "extra_users": ["count", "SKIP", "none"],
+    "implicit": [True, False],
     "duplicates": ["keep-best", "keep"],
     "candidates": ["cold", "warm", "listed", "wram", "candidates.csv"],
     "strategy": ["full", "sampled", "sample"],
@@ -96,6 +97,8 @@ def outcome_on_the_command_line(options, *, has_train):
             words.append("--mask-seen" if value else "--keep-seen")
         elif name == "slices":
             words += [f"--slice={group}={by}" for group, by in value.items()]
+        elif name == "implicit":
+            words += [flags[name]] if value else []
         else:
             values = value if isinstance(value, list) else [value]
             words.append(f"{flags[name]}={','.join(map(str, values))}")

@@ -13,6 +13,7 @@ import re
 import numpy as np
 import polars as pl
 import pytest
+import scipy.sparse as sp
 import torch
 
 import weft
@@ -446,7 +447,8 @@ def test_repr_shows_values_and_notes(result, undefined):
         f"{high:.4f}",
         "9",
     ]
-    assert len({len(line.rstrip()) for line in text.splitlines()[2:] if "AUC" not in line}) == 1
+    rows = [line for line in text.splitlines()[2:] if not line.startswith("- ")]
+    assert len({len(line.rstrip()) for line in rows if "AUC" not in line}) == 1
     assert "nan" in repr(undefined).lower() and "- " + undefined.notes[0] in repr(undefined)
 
 
@@ -584,8 +586,93 @@ def test_clean_data_has_no_notes():
         "evaluated_users": 3,
         "relevant_items": 3,
         "items": 4,
+        "truth_interactions": 3,
         "train_interactions": 1,
     }
+
+
+GRADED = {0: {0: 5, 3: 1}, 1: {1: 2}, 2: {2: 1}}
+GAIN_NOTE = "the truth has ratings r other than 0 and 1: the gain is "
+
+
+@pytest.mark.parametrize(
+    ("metrics", "settings", "gain"),
+    [
+        ("nDCG", {}, "2^r - 1 in nDCG, and every rating above 0 is relevant"),
+        ("nDCG", {"relevance_threshold": 2}, "2^r - 1 in nDCG, and a rating from 2 on is relevant"),
+        ("nDCG(gain=linear)", {}, "r in nDCG(gain=linear), and every"),
+        (["nDCG", "F1(metric_name_1=nDCG(gain=linear))"], {}, "2^r - 1 in nDCG; r in F1("),
+        ("nDCG", {"profile": "warprec"}, "2^(r+1) - 1 in nDCG("),
+        ("nDCG(gain=binary)", {}, None),
+        (["MRR", "Recall"], {}, None),
+        ("nDCG", {"implicit": True}, None),
+    ],
+)
+def test_gain_and_threshold_of_ratings_are_noted(metrics, settings, gain):
+    """Of ratings that are not all 0 or 1, where a metric reads them; with how to change it."""
+    settings = {"metrics": metrics, "top_k": [2], **settings}
+    lists = {user: [0, 1, 2, 3] for user in range(3)}
+    evaluator = weft.Evaluator(**settings)
+    evaluator.update(STEPS, torch.tensor([[5, 0, 0, 1], [0, 2, 0, 0], [0, 0, 1, 0]]))
+    results = [weft.evaluate(source, GRADED, **settings) for source in (STEPS, lists)]
+    for got in (*results, evaluator.compute()):
+        notes = [note for note in got.notes if note.startswith(GAIN_NOTE)]
+        assert got.counts["graded_ratings"] == (0 if settings.get("implicit") else 2)
+        if gain is None:
+            assert not notes
+        else:
+            assert len(notes) == 1 and notes[0].startswith(GAIN_NOTE + gain)
+            assert all(word in notes[0] for word in ("linear", "relevance_threshold", "implicit"))
+
+
+@pytest.mark.parametrize("rating", [2, 0.5, 3])
+def test_ratings_of_zero_and_one_need_no_note(rating):
+    plain = weft.evaluate(STEPS, {0: {0: 1, 1: 0}, 1: {1: 1}}, metrics="nDCG@2")
+    graded = weft.evaluate(STEPS, {0: {0: 1, 1: 0}, 1: {1: rating}}, metrics="nDCG@2")
+    assert not any(note.startswith(GAIN_NOTE) for note in plain.notes)
+    assert any(note.startswith(GAIN_NOTE) for note in graded.notes)
+
+
+def test_counts_that_let_one_item_decide_are_warned_of_first():
+    """2^811 does not overflow: without the warning nobody would know."""
+    plays = {0: {0: 811, 1: 700, 2: 3}, 1: {1: 1}, 2: {2: 21}}
+    settings = {"metrics": ["nDCG", "MRR"], "top_k": [2], "train": {0: [3]}}
+    got = weft.evaluate(STEPS, plays, **settings)
+    assert got.counts["large_ratings"] == 3
+    assert got.notes[0].startswith("warning: 3 ratings of relevant items are above 20")
+    assert "2^r - 1 of nDCG," in got.notes[0] and "implicit" in got.notes[0]
+    few = {0: {0: 20, 1: 5}}
+    others = [
+        weft.evaluate(STEPS, few, **settings),
+        weft.evaluate(STEPS, plays, **{**settings, "metrics": ["nDCG(gain=linear)", "MRR"]}),
+        weft.evaluate(STEPS, plays, **settings, implicit=True),
+    ]
+    assert not any("warning" in note for other in others for note in other.notes)
+
+
+@pytest.mark.parametrize("mask_seen", ["auto", False])
+@pytest.mark.parametrize("form", ["scores", "lists"])
+def test_truth_that_is_also_in_train_is_counted(form, mask_seen):
+    source = STEPS if form == "scores" else {user: [0, 1, 2, 3] for user in range(3)}
+    train = {0: [0, 3], 1: [2], 2: [0, 2], 7: [1]}
+    settings = {"metrics": "MRR@2", "mask_seen": mask_seen, "items": range(4)}
+    users = {"users": range(3)} if form == "scores" else {}
+    got = weft.evaluate(source, SOME, train=train, **settings, **users)
+    assert got.counts["truth_in_train"] == 2 and got.counts["truth_interactions"] == 3
+    notes = [note for note in got.notes if "also in train" in note]
+    assert len(notes) == 1 and notes[0].startswith("2 of 3 rows of the truth are also in train")
+    assert "weft check" in notes[0]
+    clean = weft.evaluate(source, SOME, train={0: [3]}, **settings, **users)
+    assert clean.counts["truth_in_train"] == 0
+    assert not any("also in train" in note for note in clean.notes)
+
+
+def test_many_users_are_compared_with_train_in_tiles(monkeypatch):
+    monkeypatch.setattr("weft.data.interactions._TILE_USERS", 2)
+    rng = np.random.default_rng(3)
+    both = [sp.csr_array(rng.random((7, 9)) < share) for share in (0.3, 0.5)]
+    got = weft.evaluate(rng.random((7, 9)), both[0], train=both[1], metrics="MRR@2")
+    assert got.counts["truth_in_train"] == int((both[0].toarray() & both[1].toarray()).sum()) > 0
 
 
 def test_counts_are_consistent():

@@ -306,8 +306,8 @@ class Batch:
             if self.is_host_readable and bool(torch.isinf(self.relevant.sum_rows(gains)).any()):
                 raise InputError(
                     f"the rating {float(self.relevant.values.max()):g} is too large: the gain 2^r "
-                    '- 1, or a user\'s sum of gains, overflows. Use gain="linear", or rescale the '
-                    "ratings."
+                    '- 1, or a user\'s sum of gains, overflows. Use gain="binary" or gain="linear" '
+                    "in the metric, rescale the ratings, or ignore them with the setting implicit."
                 )
             self._gains[kind] = gains
         return self._gains[kind]

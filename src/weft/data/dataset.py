@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -45,6 +45,8 @@ class DatasetSettings(Protocol):
 
     @property
     def relevance_threshold(self) -> float | None: ...
+    @property
+    def implicit(self) -> bool: ...
     @property
     def batch_size(self) -> int | None: ...
     @property
@@ -124,6 +126,8 @@ def build_dataset(
     slices = parse_slices(settings.slices, has_train=has_train) if settings.slices else ()
     tables = InputTables.read(inputs)
     files = tables.files()
+    if settings.implicit:
+        tables = replace(tables, truth=tables.truth.without_values())
     catalogue, totals = (None, None) if stats is None else (stats.items, stats.train)
     if isinstance(tables.source, ListSource):
         axes = list_axes(tables, catalogue, orders_ties_by_id=settings.orders_ties_by_id)
@@ -186,6 +190,8 @@ def _encode_interactions(
     train, all_users = None, users
     if tables.train is not None:
         train, all_users = _encode_train(tables.train, users, axes, totals, counts)
+        counts["truth_interactions"] = len(truth.items)
+        counts["truth_in_train"] = truth.count_common(train.interactions)
     if lists is not None:
         _count_lists(lists, train, axes, settings, counts)
     candidates = None

@@ -30,7 +30,7 @@ def read_pairs(data: Any, where: str) -> InteractionTable:
     """Return users and items in any of these forms, without values."""
     table = _read_unchecked(data, where, use="candidates")
     table.check_finite()
-    return replace(table, values=np.ones(len(table.values)), value_name="")
+    return table.without_values()
 
 
 def _read_unchecked(data: Any, where: str, *, use: str) -> InteractionTable:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from weft.data.readers.files import FileTable
 
 MAX_EXAMPLES = 5  # rows shown in a message
+_TILE_USERS = 1 << 14  # compared at once, to save memory
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,18 @@ class Interactions:
         np.cumsum(lengths, out=offsets[1:])
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[users] - offsets[:-1], lengths)
         return Interactions(offsets, self.items[rows], self.values[rows], self.num_items)
+
+    def count_common(self, other: Interactions) -> int:
+        """Return how many interactions `other`, with the same or more users, has too."""
+        common = 0
+        for start in range(0, self.num_users, _TILE_USERS):
+            stop = min(start + _TILE_USERS, self.num_users)
+            keys = self.slice_users(start, stop).flat_keys
+            others = other.slice_users(start, stop).flat_keys
+            places = np.searchsorted(others, keys)
+            is_inside = places < len(others)
+            common += int((others[places[is_inside]] == keys[is_inside]).sum())
+        return common
 
     def fingerprint(self) -> str:
         """Return a short digest of the codes and values."""
@@ -220,6 +233,10 @@ class InteractionTable:
             all_users=self.users.unique() if self.all_users is None else self.all_users,
             row_numbers=rows if self.row_numbers is None else self.row_numbers[rows],
         )
+
+    def without_values(self) -> InteractionTable:
+        """Return the table with the value 1 for each row."""
+        return replace(self, values=np.ones(len(self.values)), value_name="")
 
     def with_ids(self, items: Vocabulary) -> InteractionTable:
         """Return a matrix under ids: its row numbers, and the item of each column."""

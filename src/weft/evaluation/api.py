@@ -50,6 +50,7 @@ def evaluate(
     item_clusters: Any = None,
     item_features: Any = None,
     relevance_threshold: float | None = None,
+    implicit: bool = False,
     mask_seen: bool | str = "auto",
     candidates: Any = "all",
     ties: str | None = None,
@@ -104,8 +105,9 @@ def evaluate(
     feature_separator
         The text between several features in one value of item_features: `"|"` reads
         `"Action|Comedy"` as two features.
-    relevance_threshold
+    relevance_threshold, implicit
         The lowest rating of a relevant item. By default every rating above 0 is relevant.
+        `implicit=True` ignores the ratings of the truth: every interaction counts 1.
     mask_seen
         Whether items of `train` are removed from their user's ranking: `"auto"` (from scores if
         train is given; lists keep them, and the result counts them), True or False.
@@ -174,6 +176,7 @@ def evaluate(
         metrics=metrics,
         top_k=top_k,
         relevance_threshold=relevance_threshold,
+        implicit=implicit,
         mask_seen=mask_seen,
         candidates=pool,
         ties=ties,

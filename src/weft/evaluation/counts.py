@@ -23,8 +23,12 @@ COUNT_NAMES = (
     "relevant_seen",
     "relevant_not_offered",
     "ratings_without_score",
+    "graded_ratings",
+    "large_ratings",
     *DEFERRED_ERRORS,
 )
+# Under the gain 2^r - 1, one item with such a rating weighs as much as a million items rated 1.
+LARGE_RATING = 20
 
 
 class BatchCounter:
@@ -63,6 +67,8 @@ class BatchCounter:
             seen,
             not_offered - seen,
             truth.sum_rows((batch.raw_scores == -torch.inf).to(dtype)),
+            truth.sum_rows(((truth.values != 0) & (truth.values != 1)).to(dtype)),
+            relevant.sum_rows((relevant.values > LARGE_RATING).to(dtype)),
             # Errors are of the whole batch: any is one too many.
             *batch.validation.counts(batch.device)[:, None].expand(-1, batch.size),
         ]

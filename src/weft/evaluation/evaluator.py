@@ -84,6 +84,7 @@ class Evaluator(EvaluatorState):
         item_features: Any = None,
         feature_separator: str | None = None,
         relevance_threshold: float | None = None,
+        implicit: bool = False,
         mask_seen: bool | str = "auto",
         ties: str | None = None,
         seed: int = 0,
@@ -106,6 +107,7 @@ class Evaluator(EvaluatorState):
             metrics=metrics,
             top_k=top_k,
             relevance_threshold=relevance_threshold,
+            implicit=implicit,
             mask_seen=mask_seen,
             ties=ties,
             seed=seed,
@@ -247,6 +249,8 @@ class Evaluator(EvaluatorState):
         truth = read_target(
             target, num_rows, num_items=num_items, device=scores.device, candidates=candidates
         )
+        if self.settings.implicit:
+            truth = replace(truth, values=torch.ones_like(truth.values))
         if self.settings.extra_users == "skip":
             rows = truth.lengths.nonzero().flatten()
             scores, users, truth = scores[rows], users[rows], truth.select_rows(rows)

@@ -21,6 +21,7 @@ from weft.evaluation.notes import (
     ITEMS_WITHOUT_INPUT,
     count_notes,
     interval_notes,
+    large_rating_notes,
     undefined_notes,
 )
 from weft.evaluation.result import FRAMES, Result, slice_column
@@ -86,7 +87,7 @@ def finalize(
         values=values,
         name=report.name,
         counts=counts,
-        notes=(*report.notes, *notes),
+        notes=(*large_rating_notes(metric_set, counts), *report.notes, *notes),
         settings={**evaluator.record_settings(), **report.settings},
         provenance={**versions(), **report.provenance},
         per_user=per_user,

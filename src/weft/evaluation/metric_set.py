@@ -166,6 +166,15 @@ class MetricSet:
             type(metric).user_values is UserAverageTopKMetric.user_values for metric in formulas
         )
 
+    @property
+    def gains(self) -> dict[str, list[str]]:
+        """The names, without cut-offs, of the metrics that read ratings as gains, by gain."""
+        by_gain: dict[str, dict[str, None]] = {}
+        for spec, metric in self.formulas.items():
+            for gain in metric.used_gains() - {"binary"}:
+                by_gain.setdefault(gain, {})[self.names[spec]] = None
+        return {gain: list(names) for gain, names in sorted(by_gain.items())}
+
     def select_names(self, predicate: Callable[[BaseMetric], bool]) -> list[str]:
         """Return the names, without cut-offs, of the metrics for which the predicate is true."""
         metrics: dict[MetricSpec, BaseMetric] = {**self.formulas, **self.stateful}
@@ -313,8 +322,8 @@ def _check_finite(spec: MetricSpec, metric: BaseMetric, value: Tensor) -> float:
         )
     raise InputError(
         f"{spec} is infinite: a division by zero, or ratings too large for the gain 2^r - 1. "
-        "A metric's undefined values must be NaN; for large ratings use gain=linear, or rescale "
-        "them."
+        "A metric's undefined values must be NaN; for large ratings use gain=binary or "
+        "gain=linear, rescale them, or ignore them with the setting implicit."
     )
 
 

@@ -16,6 +16,7 @@ from weft.data.evaluation_inputs import LABEL_INPUTS
 from weft.data.sources import ListSource
 from weft.evaluation.bootstrap import BootstrapInterval
 from weft.evaluation.candidates import CandidateProvider
+from weft.evaluation.counts import LARGE_RATING
 from weft.evaluation.metric_set import MetricSet
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.settings import EvaluationSettings
@@ -40,6 +41,8 @@ ITEMS_WITHOUT_INPUT = {
     "item_features": ("items_without_features", "have no feature in item_features"),
 }
 _SHOWN_CELLS, _SHOWN_NAMES = 3, 4
+# Formulas of gains that depend on the rating r.
+_GAINS = {"exponential": "2^r - 1", "exponential_shifted": "2^(r+1) - 1", "linear": "r"}
 
 
 def input_notes(
@@ -72,6 +75,16 @@ def input_notes(
                 f"{', '.join(names)} {verb} at which items are listed, and ran on candidates: "
                 f"{candidates.describe()}"
             )
+    if "truth_in_train" in counts:
+        yield from _train_notes(counts)
+
+
+def _train_notes(counts: Counts) -> Iterator[str]:
+    if common := counts.get("truth_in_train"):
+        rows = f"{common:,} of {counts['truth_interactions']:,} rows of the truth"
+        yield (
+            f"{rows} are also in train: a model may know them from training. weft check lists them"
+        )
     if repeated := counts.get("train_repetitions"):
         yield f"train repeats {repeated:,} (user, item) rows; each counts once"
     if unmatched := counts.get("train_rows_unmatched"):
@@ -105,12 +118,41 @@ def _source_notes(
 
 
 def count_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) -> Iterator[str]:
-    """Yield the notes on the users, items, ties and estimates of an evaluation."""
+    """Yield the notes on the users, items, ties, estimates and ratings of an evaluation."""
     yield from _user_notes(evaluator, state, counts)
     yield from _list_notes(evaluator, state, counts)
     yield from _label_notes(evaluator, counts)
     if evaluator.rule.name == "expected" or evaluator.estimator is not None:
         yield from _estimate_notes(evaluator)
+    if counts["graded_ratings"]:
+        yield from _rating_notes(evaluator)
+
+
+def large_rating_notes(metric_set: MetricSet, counts: Counts) -> Iterator[str]:
+    """Yield a warning if single items decide, because ratings are exponents."""
+    gains = metric_set.gains if counts["large_ratings"] else {}
+    if names := [name for gain in gains if gain != "linear" for name in gains[gain]]:
+        yield (
+            f"warning: {counts['large_ratings']:,} ratings of relevant items are above "
+            f"{LARGE_RATING}. With the gain 2^r - 1 of {', '.join(names)}, the highest rating of a "
+            "user outweighs all others. For counts, ignore ratings with the setting implicit, or "
+            "use gain=binary or gain=linear"
+        )
+
+
+def _rating_notes(evaluator: Evaluator) -> Iterator[str]:
+    """Yield how ratings enter the metrics of the run, if they are gains."""
+    gains = evaluator.metric_set.gains
+    if not gains:
+        return
+    used = "; ".join(f"{_GAINS[gain]} in {', '.join(names)}" for gain, names in gains.items())
+    threshold = evaluator.settings.relevance_threshold
+    relevant = "every rating above 0" if threshold is None else f"a rating from {threshold:g} on"
+    yield (
+        f"the truth has ratings r other than 0 and 1: the gain is {used}, and {relevant} is "
+        "relevant. The parameter gain of metrics (binary, linear, exponential) and the settings "
+        "relevance_threshold and implicit change this"
+    )
 
 
 def _user_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) -> Iterator[str]:

@@ -280,7 +280,12 @@ _SETTINGS = (
     "strategy",
     "candidates",
 )
-_OPTIONAL_SETTINGS = {"extra_users": "count", "estimator": None, "gamma": None}  # if not recorded
+_OPTIONAL_SETTINGS = {  # and their values if they are not recorded
+    "implicit": False,
+    "extra_users": "count",
+    "estimator": None,
+    "gamma": None,
+}
 _FINGERPRINTS = {
     "truth": "another truth: the numbers are not about the same users and items",
     "candidates": "other candidates: part of the difference is theirs",

@@ -236,6 +236,15 @@ def split_candidates(candidates: Any) -> tuple[str, Any]:
 # Rules between settings
 
 
+def threshold_conflict(threshold: float) -> WeftError:
+    """Return the error for a relevance threshold where ratings are ignored."""
+    return SettingError(
+        f"{setting_ref('relevance_threshold', threshold)} compares ratings, but "
+        f"{setting_ref('implicit', True)} ignores them: every interaction is relevant; leave one "
+        "of the two out."
+    )
+
+
 def sampling_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
     """Yield an error for each sampling option that another option excludes."""
     for name in NEGATIVE_SETTINGS:

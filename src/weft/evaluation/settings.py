@@ -69,6 +69,7 @@ from weft.evaluation.setting_rules import (
     read_text,
     sampling_conflicts,
     setting_error,
+    threshold_conflict,
 )
 
 if TYPE_CHECKING:
@@ -123,6 +124,13 @@ class EvaluationSettings(BaseModel):
         gt=0,
         description="The lowest rating of a relevant item. Without it, every rating above 0 is "
         "relevant.",
+    )
+    implicit: Annotated[Bool, Option(COUNTING, "--implicit", "implicit", recorded="if given")] = (
+        Field(
+            default=False,
+            description="Ignore the ratings of the truth: every interaction counts 1, as for "
+            "clicks and play counts.",
+        )
     )
     mask_seen: Annotated[
         bool | Literal["auto"],
@@ -423,7 +431,7 @@ class EvaluationSettings(BaseModel):
         record: dict[str, Any] = {}
         for field in self.fields():
             value, when = getattr(self, field.name), field.option.recorded
-            is_given = when == "if given" and value is not None
+            is_given = when == "if given" and value not in (None, False)
             if when == "always" or is_given or (when == "of a run" and of_run):
                 record[field.name] = value
         return {**record, "mask_seen": self.mask_seen is True}
@@ -433,6 +441,8 @@ class EvaluationSettings(BaseModel):
 
         `available` are the inputs of the run, as in `resolve`; None skips the rules about inputs.
         """
+        if self.implicit and self.relevance_threshold is not None:
+            yield threshold_conflict(self.relevance_threshold)
         yield from sampling_conflicts(self)
         if self.estimator is not None or self.gamma is not None:
             yield from estimator_conflicts(self)

@@ -23,10 +23,11 @@ from weft.evaluation.evaluator import Evaluator
 from weft.evaluation.result import Result
 from weft.evaluation.state import EvaluationState, check_compatible, combine_states
 
-FORMAT, VERSION = "weft-state", 2
+FORMAT, VERSION = "weft-state", 3
 # Settings of an evaluator, besides its metrics; the others belong to runs over a whole source.
 _SETTINGS = (
     "relevance_threshold",
+    "implicit",
     "mask_seen",
     "ties",
     "seed",

@@ -8,6 +8,7 @@ the list has.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 import torch
@@ -58,6 +59,9 @@ class _Novelty(UserAverageTopKMetric):
             self.bounds = (0.0, None)
         else:  # the gain has no effect
             self.gain = "exponential"
+
+    def used_gains(self) -> Set[str]:
+        return {self.gain} if self.relevance == "graded" else set()
 
     def novelty(self, popularity: Tensor) -> Tensor:
         """Return the novelty of items from their numbers of train interactions."""

@@ -58,6 +58,10 @@ _COUNTS = {
     "relevant_seen": "relevant items masked as seen",
     "relevant_not_offered": "relevant items that were not offered",
     "ratings_without_score": "ratings without a score",
+    "graded_ratings": "ratings other than 0 and 1",
+    "large_ratings": "relevant ratings above 20",
+    "truth_interactions": "rows of the truth",
+    "truth_in_train": "rows of the truth that are also in train",
     "train_interactions": "train interactions",
     "train_repetitions": "repeated rows of train",
     "train_rows_unmatched": "rows of train of users who are not evaluated",
@@ -197,6 +201,8 @@ def _describe_negatives(settings: Mapping[str, Any], pool: str) -> str:
 def _describe_relevance(result: Result) -> str | None:
     if "relevance_threshold" not in result.settings:
         return None
+    if result.settings.get("implicit"):
+        return "every interaction (ratings are ignored)"
     threshold = result.settings["relevance_threshold"]
     return "ratings above 0" if threshold is None else f"ratings from {threshold:g} on"
 

@@ -142,6 +142,9 @@ class CompositeMetric(UserAverageTopKMetric):
     def needed_inputs(self) -> Set[str]:
         return frozenset[str]().union(*(one.metric.needed_inputs() for one in self._components))
 
+    def used_gains(self) -> Set[str]:
+        return frozenset[str]().union(*(one.metric.used_gains() for one in self._components))
+
     def own_inputs(self) -> dict[str, Any]:
         inputs: dict[str, Any] = {}
         for component in self._components:

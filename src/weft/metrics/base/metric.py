@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from weft._choices import EmptyUsers, choices
-from weft.batch.batch import Batch, BatchInputs, RankingOptions, open_batch
+from weft.batch.batch import GAINS, Batch, BatchInputs, RankingOptions, open_batch
 from weft.batch.blocks import MetricBlock, block_arguments
 from weft.batch.input_validation import validation_for
 from weft.data import BatchLists, Features, Labels, Train
@@ -175,6 +175,11 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
     def needed_inputs(self) -> Set[str]:
         """Return the names of the inputs of the run that the metric requires."""
         return required_inputs(type(self))
+
+    def used_gains(self) -> Set[str]:
+        """Return the gains in which ratings enter the value, by the parameter `gain`."""
+        gain = getattr(self, "gain", None)
+        return {gain} if gain in GAINS else set()
 
     def own_inputs(self) -> dict[str, Any]:
         """Return the inputs that the metric was built with, by their names in a run."""
