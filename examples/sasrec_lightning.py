@@ -1,16 +1,16 @@
-"""SASRec with Lightning, evaluated by Weft on the embedded data set: `python
-examples/sasrec_lightning.py`.
+"""Train SASRec with Lightning and evaluate it with Weft: `python examples/sasrec_lightning.py`.
 
-Self-attentive sequential recommendation (Kang and McAuley 2018): the next film of each user from
-the films before it. The last film of each user is the test, the one before the validation, all
-earlier ones are for training ("leave one out").
+SASRec (self-attentive sequential recommendation, Kang and McAuley 2018) predicts the next film of a
+user from the films before it. The data is the embedded data set, split by "leave one out": the last
+film of each user is the test target, the one before it the validation target, and all earlier ones
+are for training.
 
-Two ways of evaluating are shown. The module has HR, NDCG and MRR in a MetricCollection, which
-choose the best checkpoint. The test also has an EvaluationCallback: any other metric of Weft, with
-no code in the module but what `test_step` returns.
+The example evaluates in two ways. The module has HR, NDCG and MRR in a `MetricCollection`, which
+select the best checkpoint. In the test an `EvaluationCallback` also computes other metrics of Weft;
+the module only returns the scores from `test_step`.
 
-It takes some forty seconds on two cores. `--devices 2` trains and evaluates in two processes, and
-finds the same metrics."""
+It takes about forty seconds on two cores. `--devices 2` trains and evaluates in two processes.
+"""
 
 from __future__ import annotations
 
@@ -39,29 +39,26 @@ CUTOFFS = (5, 10)
 
 
 def read_sequences() -> tuple[list[Tensor], int]:
-    """The films of each user by number, in the order of time, and how many films there are."""
+    """Return the films of each user as item indices, ordered by time, and the number of films."""
     data = demo_data.load()
     numbers = {name: number for number, name in enumerate(data.items["item"])}
     rows = pl.concat([data.train, data.test]).sort("user", "timestamp")
     films = rows.group_by("user", maintain_order=True).agg("item")["item"]
-    return [torch.tensor([numbers[name] for name in names]) for names in films.to_list()], len(
-        numbers
-    )
+    sequences = [torch.tensor([numbers[name] for name in names]) for names in films.to_list()]
+    return sequences, len(numbers)
 
 
 def last(items: Tensor, length: int, padding: int) -> Tensor:
-    """The last `length` items, with padding before them if there are fewer: the most recent is
-    always at the end.
-    """
+    """Return the last `length` items; if there are fewer, padding is put before them."""
     return functional.pad(items[-length:], (max(length - len(items), 0), 0), value=padding)
 
 
 class Windows(Dataset):
-    """For training: a part of a user's history, and the same one step later.
+    """Training examples: a part of a user's history, and the same part one step later.
 
-    The films of a history come in another order each time, a usual augmentation (Xie et al. 2022).
-    Here it matters: the demo draws the order by chance, and a model that always saw the same one
-    would learn it by heart."""
+    The films of a history are shuffled each time, a usual augmentation (Xie et al. 2022): the order
+    in the embedded data is random, and the model would memorize it.
+    """
 
     def __init__(self, histories: list[Tensor], length: int, padding: int) -> None:
         self.histories, self.length, self.padding = histories, length, padding
@@ -79,7 +76,7 @@ class Windows(Dataset):
 
 
 class LeaveOneOut(Dataset):
-    """For evaluation: a user, the films before the target, and the target."""
+    """Evaluation examples: a user, the films before the target, and the target."""
 
     def __init__(self, sequences: list[Tensor], length: int, padding: int, *, target: int) -> None:
         self.sequences, self.length, self.padding, self.target = sequences, length, padding, target
@@ -92,14 +89,14 @@ class LeaveOneOut(Dataset):
         history = self.sequences[user][: self.target]
         return {
             "user": user,
-            "items": last(history, self.length, self.padding),  # what the model reads
-            "seen": last(history, self.longest, self.padding),  # what may not be recommended
+            "items": last(history, self.length, self.padding),  # input of the model
+            "seen": last(history, self.longest, self.padding),  # masked
             "target": self.sequences[user][self.target],
         }
 
 
 class Films(lightning.LightningDataModule):
-    """The embedded data set. The number of films stands for "no film": padding."""
+    """The embedded data set. Padding has the index after the last film."""
 
     def __init__(
         self, *, length: int = 50, batch_size: int = 32, num_users: int | None = None
@@ -114,8 +111,8 @@ class Films(lightning.LightningDataModule):
         windows = Windows(self.histories, self.length, self.num_items)
         if self.trainer.world_size == 1:
             return DataLoader(windows, self.batch_size, shuffle=True)
-        # In training all processes must take the same number of steps; that some users come twice
-        # does no harm.
+        # All processes must take the same number of steps; some users are repeated, which does not
+        # matter in training.
         return DataLoader(windows, self.batch_size, sampler=DistributedSampler(windows))
 
     def val_dataloader(self) -> DataLoader:
@@ -126,8 +123,8 @@ class Films(lightning.LightningDataModule):
 
     def _evaluation(self, target: int) -> DataLoader:
         users = LeaveOneOut(self.sequences, self.length, self.num_items, target=target)
-        # Each user in one process, once: a DistributedSampler would fill up the last round with
-        # users who were there already.
+        # Each user is evaluated once, in one process: a DistributedSampler would repeat users to
+        # make the processes equal.
         return DataLoader(users, batch_size=250, sampler=ShareSampler(users))
 
 
@@ -135,7 +132,7 @@ class Films(lightning.LightningDataModule):
 
 
 class Block(nn.Module):
-    """Causal self-attention, then a small network at each position; both add to what came in."""
+    """Causal self-attention and a feed-forward network, each with a residual connection."""
 
     def __init__(self, size: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -146,17 +143,18 @@ class Block(nn.Module):
             nn.Linear(size, size), nn.ReLU(), nn.Dropout(dropout), nn.Linear(size, size)
         )
         self.dropout = nn.Dropout(dropout)
-        # At first attention is about the mean of the films so far, in the space of the films
-        # themselves: close films attract each other from the first step on. From random projections
-        # that takes many epochs.
+        # Initially, attention is about the mean of the films so far, in the space of the item
+        # embeddings, so that similar films attract each other from the first step. With random
+        # projections this takes many epochs.
         with torch.no_grad():
             self.query_key_value.weight[2 * size :] = 3 * torch.eye(size)
             self.out.weight.copy_(torch.eye(size))
             self.network[-1].weight.mul_(0.1)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """From `[batch, length, size]` to the same; `mask [batch, 1, length, length]` is True where
-        a position may look.
+        """Return the output `[batch, length, size]` for an input of this shape.
+
+        `mask [batch, 1, length, length]` is True where a position attends to another.
         """
         batch, length, size = x.shape
         projected = self.query_key_value(self.before_attention(x)).view(
@@ -172,13 +170,12 @@ class Block(nn.Module):
 
 
 class SASRec(lightning.LightningModule):
-    """The same embeddings of items at the bottom, where histories come in, and at the top, where
-    items are scored.
+    """SASRec: the item embeddings encode histories, and score the items.
 
-    One block will do for the embedded data, whose order tells nothing; the paper has two.
+    One block is enough for the embedded data, whose order is random; the paper has two.
     """
 
-    item_embeddings: Tensor | None = None  # for the items of an evaluation epoch, once
+    item_embeddings: Tensor | None = None  # computed once per evaluation epoch
 
     def __init__(
         self,
@@ -196,9 +193,10 @@ class SASRec(lightning.LightningModule):
         self.num_items, self.learning_rate = len(item_counts), learning_rate
         self.items = nn.Embedding(self.num_items + 1, size, padding_idx=self.num_items)
         self.positions = nn.Parameter(torch.zeros(length, size))
+        # Popularity need not be learned.
         self.item_bias = nn.Parameter(
             functional.pad((torch.tensor(item_counts) + 1.0).log(), (0, 1))
-        )  # what is popular need not be learned
+        )
         self.blocks = nn.ModuleList(Block(size, heads, dropout) for _ in range(blocks))
         self.norm, self.dropout = nn.LayerNorm(size), nn.Dropout(dropout)
         nn.init.normal_(self.items.weight, std=0.02)
@@ -213,11 +211,11 @@ class SASRec(lightning.LightningModule):
         self.test_metrics = self.val_metrics.clone(prefix="test_")
 
     def forward(self, items: Tensor) -> Tensor:
-        """What comes next, `[batch, length, size]`, after each of the items `[batch, length]`."""
+        """Return encodings `[batch, length, size]` of the history up to each item."""
         length = items.shape[1]
         now = torch.eye(length, dtype=torch.bool, device=items.device)
         so_far = torch.ones_like(now).tril()
-        # Padding is not looked at, but for itself: a softmax over nothing would be NaN.
+        # Padding attends only to itself: a softmax over nothing would be NaN.
         mask = so_far & ((items != self.num_items)[:, None, None, :] | now)
         x = self.dropout(self.items(items) + self.positions)
         for block in self.blocks:
@@ -251,23 +249,18 @@ class SASRec(lightning.LightningModule):
     # ----------------------------------------------------------------------------------------------
 
     def scores(self, batch: dict[str, Tensor]) -> Tensor:
-        """The scores of all items, `[batch, items]`, -inf for those that the user has seen."""
+        """Return the scores of all items `[batch, items]`; seen items have -inf."""
         items = self.items.weight if self.item_embeddings is None else self.item_embeddings
         scores = self(batch["items"])[:, -1] @ items.T + self.item_bias
-        # Histories are filled up with padding: its column, the last one, takes that part and is cut
-        # off.
+        # The last column is that of padding.
         return scores.scatter(1, batch["seen"], -torch.inf)[:, :-1]
 
     def evaluate(self, batch: dict[str, Tensor], metrics: MetricCollection) -> dict[str, Tensor]:
+        """Update the metrics, and return the batch as `EvaluationCallback` reads it."""
         scores = self.scores(batch)
-        metrics.update(
-            weft.get_topk_ranks(scores, batch["target"], topk=max(CUTOFFS))
-        )  # ranks once, for all metrics
-        return {
-            "preds": scores,
-            "target": batch["target"],
-            "user_indices": batch["user"],
-        }  # for an EvaluationCallback
+        # The ranks are computed once for all metrics.
+        metrics.update(weft.get_topk_ranks(scores, batch["target"], topk=max(CUTOFFS)))
+        return {"preds": scores, "target": batch["target"], "user_indices": batch["user"]}
 
     def validation_step(self, batch: dict[str, Tensor], batch_idx: int) -> dict[str, Tensor]:
         return self.evaluate(batch, self.val_metrics)
@@ -276,9 +269,8 @@ class SASRec(lightning.LightningModule):
         return self.evaluate(batch, self.test_metrics)
 
     def on_validation_epoch_start(self) -> None:
-        self.item_embeddings = (
-            self.items.weight.detach()
-        )  # an encoder of texts or images would run here, once for all batches
+        # An encoder of texts or images would run here, once for all batches.
+        self.item_embeddings = self.items.weight.detach()
 
     def on_test_epoch_start(self) -> None:
         self.on_validation_epoch_start()
@@ -290,12 +282,11 @@ class SASRec(lightning.LightningModule):
         self.log_epoch(self.test_metrics)
 
     def log_epoch(self, metrics: MetricCollection) -> None:
-        values = metrics.compute()  # of all processes
+        values = metrics.compute()  # synchronizes the processes
         shown = {
             name: value for name, value in values.items() if name.endswith(("_HR@10", "_NDCG@10"))
         }
-        # The values are equal in all processes already; that they are averaged once more keeps
-        # Lightning from asking for it.
+        # The values are equal in all processes; `sync_dist` only avoids a warning of Lightning.
         self.log_dict(shown, prog_bar=True, sync_dist=True)
         self.log_dict(
             {name: value for name, value in values.items() if name not in shown}, sync_dist=True
@@ -308,14 +299,12 @@ class SASRec(lightning.LightningModule):
 
 
 def popularity(films: Films, counts: Tensor) -> weft.Result:
-    """What everybody watches, evaluated on the same targets."""
+    """Evaluate recommendations by popularity on the same targets."""
     users = range(len(films.sequences))
     return weft.evaluate(
         counts.float().expand(len(users), -1),
         {user: [int(films.sequences[user][-1])] for user in users},
-        train={
-            user: films.sequences[user][:-1].tolist() for user in users
-        },  # hidden, as for SASRec
+        train={user: films.sequences[user][:-1].tolist() for user in users},  # masked as in SASRec
         users=list(users),
         items=list(range(films.num_items)),
         metrics=["HitRate", "nDCG", "MRR"],
@@ -333,12 +322,11 @@ def run(
     num_users: int | None = None,
     **model: Any,
 ) -> tuple[dict[str, float], weft.Result, EvaluationCallback]:
-    """Train, test and print. Gives the logged test metrics, those of popularity, and the callback
-    with the other ones.
+    """Train, test and print.
+
+    Returns the logged test metrics, the result of popularity, and the callback of the test.
     """
-    torch.set_num_threads(
-        1
-    )  # so small a model gains nothing from more, and on a busy machine they wait for each other
+    torch.set_num_threads(1)  # the model is too small to gain from more
     lightning.seed_everything(seed, verbose=False)
     films = Films(num_users=num_users)
     counts = torch.cat(films.histories).bincount(minlength=films.num_items)
@@ -355,7 +343,7 @@ def run(
             train={user: history.tolist() for user, history in enumerate(films.histories)},
             num_users=len(films.sequences),
             num_items=films.num_items,
-            mask_seen=False,  # the module has done it
+            mask_seen=False,  # the module masks seen items
         ),
         stages="test",
         save_to=out,
@@ -365,7 +353,7 @@ def run(
         accelerator="cpu",
         devices=devices,
         strategy="ddp" if devices > 1 else "auto",
-        use_distributed_sampler=False,  # `Films` shares out the users
+        use_distributed_sampler=False,  # `Films` distributes the users
         callbacks=[best, stop, beyond],
         logger=lightning.pytorch.loggers.CSVLogger(out, name=None, version=""),
         default_root_dir=out,
