@@ -36,6 +36,7 @@ VALUES = {
     "missing_lists": ["skip", "none"],
     "extra_users": ["count", "SKIP", "none"],
     "implicit": [True, False],
+    "feature_separator": ["|", ""],
     "duplicates": ["keep-best", "keep"],
     "candidates": ["cold", "warm", "listed", "wram", "candidates.csv"],
     "strategy": ["full", "sampled", "sample"],
