@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import inspect
 import math
 import pickle
 import sys
@@ -34,6 +33,7 @@ from weft.metrics.registry import (
     RUN_INPUTS,
     build_metric,
     canonical_name,
+    constructor_parameters,
     find_metric,
     needs_cutoff,
 )
@@ -353,7 +353,7 @@ def _leaves_its_tensors_unchanged(subject: _Subject) -> None:
 
 def _refuses_unknown_parameters(subject: _Subject) -> None:
     """Check the constructor itself: the parameters of a name are checked before."""
-    accepted = inspect.signature(find_metric(subject.spec.name).__init__).parameters
+    accepted = constructor_parameters(find_metric(subject.spec.name))
     inputs = {**subject.inputs, "num_users": _USERS, "num_items": _ITEMS}
     given = {name: inputs[name] for name in RUN_INPUTS if name in accepted} | dict(
         subject.spec.params

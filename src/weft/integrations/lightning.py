@@ -14,8 +14,9 @@ from torch import Tensor
 from weft.errors import InputError, MissingExtra, SettingError, check_choice, did_you_mean
 from weft.evaluation.evaluator import Evaluator
 from weft.evaluation.result import Result
+from weft.evaluation.setting_rules import read_metrics
 from weft.metrics.profiles import profiled_name
-from weft.metrics.registry import as_metric_list, canonical_name
+from weft.metrics.registry import canonical_name
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
@@ -68,9 +69,7 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
             raise SettingError(
                 f"EvaluationCallback takes a weft.Evaluator; got a {type(evaluator).__name__}."
             )
-        self.stages = tuple(
-            check_choice("stages", stage, STAGES) for stage in as_metric_list(stages)
-        )
+        self.stages = tuple(check_choice("stages", stage, STAGES) for stage in read_metrics(stages))
         if not self.stages:
             raise SettingError("stages is empty; choose 'val', 'test' or both.")
         if inputs is not None and not callable(inputs):
@@ -78,7 +77,7 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
                 f"inputs is a {type(inputs).__name__}; expected a function (module, batch) -> dict."
             )
         self.evaluator, self.inputs = evaluator, inputs
-        self.prog_bar = tuple(self._logged_name(name) for name in as_metric_list(prog_bar))
+        self.prog_bar = tuple(self._logged_name(name) for name in read_metrics(prog_bar))
         self.save_to = None if save_to is None else Path(save_to)
         if self._saves_one_file and len(self.stages) > 1:
             raise SettingError(

@@ -71,10 +71,8 @@ class ACLT(_PopularityMetric):
     higher_is_better = True
     reference = _TAIL_REFERENCE
 
-    def __init__(
-        self, k: int, *, train: Any, pop_ratio: float = 0.8, users: str = "lists", **settings: Any
-    ) -> None:
-        super().__init__(k, train=train, users=users, **settings)
+    def __init__(self, k: int, *, pop_ratio: float = 0.8, **settings: Any) -> None:
+        super().__init__(k, **settings)
         self.pop_ratio = check_pop_ratio(pop_ratio)
 
     def user_values(self, topk: TopK) -> Tensor:
@@ -106,13 +104,12 @@ class APLT(ACLT):
         self,
         k: int,
         *,
-        train: Any,
         pop_ratio: float = 0.8,
         users: str = "lists",
         denominator: str = "k",
         **settings: Any,
     ) -> None:
-        super().__init__(k, train=train, pop_ratio=pop_ratio, users=users, **settings)
+        super().__init__(k, pop_ratio=pop_ratio, users=users, **settings)
         self.denominator = check_choice("denominator", denominator, ("k", "list"))
 
     def user_values(self, topk: TopK) -> Tensor:
@@ -145,10 +142,8 @@ class ARP(_PopularityMetric):
         "Yin et al. (2012), Challenging the long tail recommendation, doi 10.14778/2311906.2311916"
     )
 
-    def __init__(
-        self, k: int, *, train: Any, users: str = "lists", unseen: float = 0, **settings: Any
-    ) -> None:
-        super().__init__(k, train=train, users=users, **settings)
+    def __init__(self, k: int, *, users: str = "lists", unseen: float = 0, **settings: Any) -> None:
+        super().__init__(k, users=users, **settings)
         self.unseen = check_unseen(unseen)
 
     def user_values(self, topk: TopK) -> Tensor:
@@ -241,9 +236,9 @@ class PopRSP(_HeadAndTail):
     undefined = "head or tail has no candidate, or nothing is recommended"
 
     def __init__(
-        self, k: int, *, train: Any, pop_ratio: float = 0.8, users: str = "lists", **settings: Any
+        self, k: int, *, pop_ratio: float = 0.8, users: str = "lists", **settings: Any
     ) -> None:
-        super().__init__(k, train=train, pop_ratio=pop_ratio, **settings)
+        super().__init__(k, pop_ratio=pop_ratio, **settings)
         self.users = check_choice("users", users, POPULATIONS)
 
     def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:

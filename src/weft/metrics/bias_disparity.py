@@ -41,8 +41,8 @@ class _BiasDisparity(SummedMetric):
         *,
         user_groups: Any,
         item_clusters: Any,
-        num_users: int | None,
-        num_items: int | None,
+        num_users: int | None = None,
+        num_items: int | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
@@ -67,8 +67,11 @@ class _BiasDisparity(SummedMetric):
     def _list_bias(self, state: StateView) -> Tensor:
         return self._bias(state[GroupExposure(self._groups, self._clusters)])
 
-    def _check_train(self, train: Train) -> Train:
+    def _read_train(
+        self, data: Any, *, num_users: int | None = None, num_items: int | None = None, **_: Any
+    ) -> Train:
         """Return train; raises `InputError` if it has more users than there are labels."""
+        train = Train.read(data, num_users, num_items)
         if self._groups.size < train.interactions.num_users:
             raise InputError(
                 f"user_groups has labels for {self._groups.size} users, but train has "
@@ -112,24 +115,9 @@ class BiasDisparityBS(_BiasDisparity):
     has_expected_tie_form = True  # there are no lists, and so no ties
     undefined = undefined_cell = "the group has no train interaction with an item that has a label"
 
-    def __init__(
-        self,
-        *,
-        train: Any,
-        user_groups: Any,
-        item_clusters: Any,
-        num_users: int | None = None,
-        num_items: int | None = None,
-        **settings: Any,
-    ) -> None:
-        super().__init__(
-            user_groups=user_groups,
-            item_clusters=item_clusters,
-            num_users=num_users,
-            num_items=num_items,
-            **settings,
-        )
-        self._train = self._check_train(Train.read(train, num_users, num_items))
+    def __init__(self, *, train: Any, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._train = self._read_train(train, **settings)
 
     def label_values(self, state: StateView) -> Mapping[tuple[Label, ...], Tensor]:
         return self._by_label(self._train_bias(self._train))
@@ -157,25 +145,6 @@ class BiasDisparityBR(TopKMetric, _BiasDisparity):
 
     is_exposure_metric = True
     undefined = undefined_cell = "the group is recommended no item that has a label"
-
-    def __init__(
-        self,
-        k: int,
-        *,
-        user_groups: Any,
-        item_clusters: Any,
-        num_users: int | None = None,
-        num_items: int | None = None,
-        **settings: Any,
-    ) -> None:
-        super().__init__(
-            k,
-            user_groups=user_groups,
-            item_clusters=item_clusters,
-            num_users=num_users,
-            num_items=num_items,
-            **settings,
-        )
 
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (GroupExposure(self._groups, self._clusters),)
@@ -213,26 +182,9 @@ class BiasDisparityBD(BiasDisparityBR):
         "label"
     )
 
-    def __init__(
-        self,
-        k: int,
-        *,
-        train: Any,
-        user_groups: Any,
-        item_clusters: Any,
-        num_users: int | None = None,
-        num_items: int | None = None,
-        **settings: Any,
-    ) -> None:
-        super().__init__(
-            k,
-            user_groups=user_groups,
-            item_clusters=item_clusters,
-            num_users=num_users,
-            num_items=num_items,
-            **settings,
-        )
-        self._train = self._check_train(Train.read(train, num_users, num_items))
+    def __init__(self, k: int, *, train: Any, **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self._train = self._read_train(train, **settings)
 
     def label_values(self, state: StateView) -> Mapping[tuple[Label, ...], Tensor]:
         list_bias = self._list_bias(state)

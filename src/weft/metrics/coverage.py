@@ -99,10 +99,8 @@ class _ListMetric(UserAverageTopKMetric):
 class _CoveredUsers(_ListMetric):
     """The number of users whose list fulfils a condition, or their share."""
 
-    def __init__(
-        self, k: int, *, as_fraction: bool = False, users: str = "lists", **settings: Any
-    ) -> None:
-        super().__init__(k, users=users, **settings)
+    def __init__(self, k: int, *, as_fraction: bool = False, **settings: Any) -> None:
+        super().__init__(k, **settings)
         self.as_fraction = check_bool("as_fraction", as_fraction)
         if self.as_fraction:
             self.bounds = (0.0, 1.0)
@@ -163,16 +161,8 @@ class UserCoverageAtN(_CoveredUsers):
     tensor(1., dtype=torch.float64)
     """
 
-    def __init__(
-        self,
-        k: int,
-        *,
-        n: int | None = None,
-        as_fraction: bool = False,
-        users: str = "lists",
-        **settings: Any,
-    ) -> None:
-        super().__init__(k, as_fraction=as_fraction, users=users, **settings)
+    def __init__(self, k: int, *, n: int | None = None, **settings: Any) -> None:
+        super().__init__(k, **settings)
         self.n = None if n is None else check_int("UserCoverageAtN got n", n)
 
     def user_values(self, topk: TopK) -> Tensor:

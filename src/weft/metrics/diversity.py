@@ -29,7 +29,7 @@ class _Spread(TopKMetric, SummedMetric):
     family = "diversity"
     is_exposure_metric = True
 
-    def __init__(self, k: int, *, num_items: int, users: str, **settings: Any) -> None:
+    def __init__(self, k: int, *, num_items: int, users: str = "lists", **settings: Any) -> None:
         super().__init__(k, **settings)
         self.num_items = check_int("num_items", num_items, least=0)
         self.users = check_choice("users", users, POPULATIONS)
@@ -87,16 +87,8 @@ class Gini(_Spread):
         "doi 10.1007/978-1-4899-7637-6_26"
     )
 
-    def __init__(
-        self,
-        k: int,
-        *,
-        num_items: int,
-        denominator: str = "N-1",
-        users: str = "lists",
-        **settings: Any,
-    ) -> None:
-        super().__init__(k, num_items=num_items, users=users, **settings)
+    def __init__(self, k: int, *, denominator: str = "N-1", **settings: Any) -> None:
+        super().__init__(k, **settings)
         self.denominator = check_choice("denominator", denominator, ("N-1", "N"))
 
     def compute_value(self, state: StateView) -> Tensor:
@@ -148,14 +140,12 @@ class ShannonEntropy(_Spread):
         self,
         k: int,
         *,
-        num_items: int,
         base: str | int = "e",
         normalized: bool = False,
-        users: str = "lists",
         weights: str = "positions",
         **settings: Any,
     ) -> None:
-        super().__init__(k, num_items=num_items, users=users, **settings)
+        super().__init__(k, **settings)
         self.weights = check_choice("weights", weights, ("positions", "lists"))
         self.base: str | int = 2 if base == 2 else "e"
         if isinstance(base, bool) or (base != 2 and str(base).casefold() != "e"):

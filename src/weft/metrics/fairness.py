@@ -194,14 +194,12 @@ class ItemMADRanking(_ItemMAD):
         self,
         k: int,
         *,
-        item_clusters: Any,
-        num_items: int | None = None,
         discount: bool = True,
         gain: str = "exponential",
         users: str = "evaluated",
         **settings: Any,
     ) -> None:
-        super().__init__(k, item_clusters=item_clusters, num_items=num_items, **settings)
+        super().__init__(k, **settings)
         self.discount = check_bool("discount", discount)
         self.gain = check_choice("gain", gain, GAINS)
         self.users = check_choice("users", users, POPULATIONS)
@@ -236,16 +234,8 @@ class ItemMADRating(_ItemMAD):
     reads_scores = True
     undefined = "fewer than two clusters have an item that is recommended and relevant"
 
-    def __init__(
-        self,
-        k: int,
-        *,
-        item_clusters: Any,
-        num_items: int | None = None,
-        appearances: str = "relevant",
-        **settings: Any,
-    ) -> None:
-        super().__init__(k, item_clusters=item_clusters, num_items=num_items, **settings)
+    def __init__(self, k: int, *, appearances: str = "relevant", **settings: Any) -> None:
+        super().__init__(k, **settings)
         self.appearances = check_choice("appearances", appearances, ("relevant", "all"))
 
     def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:
@@ -295,16 +285,8 @@ class UserMADRanking(_UserMAD):
     bounds: Bounds = (0.0, 1.0)
     undefined = "fewer than two groups have a user with a relevant item"
 
-    def __init__(
-        self,
-        k: int,
-        *,
-        user_groups: Any,
-        num_users: int | None = None,
-        gain: str = "exponential",
-        **settings: Any,
-    ) -> None:
-        super().__init__(k, user_groups=user_groups, num_users=num_users, **settings)
+    def __init__(self, k: int, *, gain: str = "exponential", **settings: Any) -> None:
+        super().__init__(k, **settings)
         self.gain = check_choice("gain", gain, GAINS)
         spec = MetricSpec("nDCG", (("gain", self.gain),))
         self._ndcg = ComponentMetric(spec, self, k=k, inputs=None, needs_user_values=True)
@@ -338,16 +320,8 @@ class UserMADRating(_UserMAD):
     is_exposure_metric = True
     undefined = "fewer than two groups have a user with a recommended item"
 
-    def __init__(
-        self,
-        k: int,
-        *,
-        user_groups: Any,
-        num_users: int | None = None,
-        users: str = "lists",
-        **settings: Any,
-    ) -> None:
-        super().__init__(k, user_groups=user_groups, num_users=num_users, **settings)
+    def __init__(self, k: int, *, users: str = "lists", **settings: Any) -> None:
+        super().__init__(k, **settings)
         self.users = check_choice("users", users, POPULATIONS)
 
     def accumulators(self) -> tuple[Accumulator, ...]:

@@ -33,9 +33,8 @@ class _ObjectivePoint(CompositeMetric):
         k: int,
         *,
         metric_names: Sequence[str | MetricSpec],
-        points: tuple[str, Sequence[float]],
-        scope: str,
-        inputs: Mapping[str, Any] | None,
+        scope: str = "system",
+        inputs: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
@@ -44,7 +43,6 @@ class _ObjectivePoint(CompositeMetric):
                 f"{type(self).__name__} got metric_names={metric_names!r}; give a list of names, "
                 "like [nDCG, EPC]."
             )
-        self._points = self._read_points(*points, number=len(metric_names))
         self.scope = check_choice("scope", scope, ("system", "users"))
         self._set_components(
             metric_names, k=k, inputs=inputs, needs_user_values=self.scope == "users"
@@ -52,10 +50,8 @@ class _ObjectivePoint(CompositeMetric):
         self.metric_names = tuple(component.name for component in self._components)
         self.supports_all_cutoffs = all(one.metric.supports_all_cutoffs for one in self._components)
 
-    def _read_points(
-        self, parameter: str, values: Sequence[float], *, number: int
-    ) -> tuple[float, ...]:
-        name = type(self).__name__
+    def _read_points(self, parameter: str, values: Sequence[float]) -> tuple[float, ...]:
+        name, number = type(self).__name__, len(self._components)
         values = values.tolist() if hasattr(values, "tolist") else values
         if not _is_list(values) or len(values) != number:
             raise SettingError(
@@ -137,15 +133,10 @@ class EucDistance(_ObjectivePoint):
         *,
         metric_names: Sequence[str | MetricSpec],
         utopia_points: Sequence[float],
-        scope: str = "system",
-        inputs: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        points = ("utopia_points", utopia_points)
-        super().__init__(
-            k, metric_names=metric_names, points=points, scope=scope, inputs=inputs, **settings
-        )
-        self.utopia_points = self._points
+        super().__init__(k, metric_names=metric_names, **settings)
+        self.utopia_points = self._read_points("utopia_points", utopia_points)
 
     def combine(self, values: list[Tensor]) -> Tensor:
         squares = [(value - utopia) ** 2 for value, utopia in zip(values, self.utopia_points)]
@@ -190,15 +181,10 @@ class Hypervolume(_ObjectivePoint):
         metric_names: Sequence[str | MetricSpec],
         nadir_points: Sequence[float],
         higher_is_better: Sequence[bool] | None = None,
-        scope: str = "system",
-        inputs: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        points = ("nadir_points", nadir_points)
-        super().__init__(
-            k, metric_names=metric_names, points=points, scope=scope, inputs=inputs, **settings
-        )
-        self.nadir_points = self._points
+        super().__init__(k, metric_names=metric_names, **settings)
+        self.nadir_points = self._read_points("nadir_points", nadir_points)
         self._override = self._read_directions(higher_is_better)
         self._directions = self._override or tuple(
             component.metric.higher_is_better for component in self._components

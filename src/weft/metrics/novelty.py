@@ -119,16 +119,12 @@ class EPC(_Novelty):
         self,
         k: int,
         *,
-        train: Any,
         relevance: str = "binary",
         gain: str = "exponential",
         unseen: float = 0,
-        denominator: str = "k",
         **settings: Any,
     ) -> None:
-        super().__init__(
-            k, train=train, relevance=relevance, gain=gain, denominator=denominator, **settings
-        )
+        super().__init__(k, relevance=relevance, gain=gain, **settings)
         self.unseen = check_unseen(unseen)
         if self.unseen > 1:  # possibly more interactions than users
             self.bounds = (None, self.bounds[1])

@@ -129,23 +129,32 @@ def find_metric(name: str) -> type[BaseMetric]:
 # --------------------------------------------------------------------------------------------------
 # What a constructor takes
 
+_STARRED = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+
 
 @cache
-def _signature(metric: type[BaseMetric]) -> dict[str, inspect.Parameter]:
-    # Of the constructor itself: the metaclass's __call__ hides it from inspect.signature(metric).
-    return dict(list(inspect.signature(metric.__init__).parameters.items())[1:])
+def constructor_parameters(metric: type[BaseMetric]) -> dict[str, inspect.Parameter]:
+    """Return the named parameters of a constructor.
+
+    Constructors of Weft pass `**settings` on to their base class, and have its parameters too. An
+    author's constructor may set those of its base class, and has only its own."""
+    parameters: dict[str, inspect.Parameter] = {}
+    for base in (base for base in metric.__mro__ if "__init__" in vars(base)):
+        # Not inspect.signature(base), from which the metaclass's __call__ hides the constructor.
+        _, *own = inspect.signature(vars(base)["__init__"]).parameters.values()
+        named = [one for one in own if one.kind not in _STARRED]
+        parameters |= {one.name: one for one in named if one.name not in parameters}
+        if len(named) == len(own) or not base.__module__.startswith("weft."):
+            break
+    return parameters
 
 
 @cache
 def metric_parameters(metric: type[BaseMetric]) -> dict[str, inspect.Parameter]:
     """Return the parameters that a user can set, in constructor order, without the cut-off."""
-    starred = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     supplied = ("k", "inputs", *RUN_INPUTS, *METRIC_SETTINGS)
-    return {
-        name: parameter
-        for name, parameter in _signature(metric).items()
-        if name not in supplied and parameter.kind not in starred
-    }
+    parameters = constructor_parameters(metric).items()
+    return {name: parameter for name, parameter in parameters if name not in supplied}
 
 
 @cache
@@ -160,7 +169,7 @@ def _required_parameters(metric: type[BaseMetric]) -> frozenset[str]:
 
 def needs_cutoff(metric: str | type[BaseMetric]) -> bool:
     """Return whether a metric depends on a cut-off."""
-    return "k" in _signature(find_metric(metric) if isinstance(metric, str) else metric)
+    return "k" in constructor_parameters(find_metric(metric) if isinstance(metric, str) else metric)
 
 
 @cache
@@ -168,14 +177,14 @@ def required_inputs(metric: type[BaseMetric]) -> frozenset[str]:
     """Return the inputs of a run that the constructor requires."""
     return frozenset(
         name
-        for name, parameter in _signature(metric).items()
+        for name, parameter in constructor_parameters(metric).items()
         if name in RUN_INPUTS and parameter.default is inspect.Parameter.empty
     )
 
 
 def accepted_inputs(metric: type[BaseMetric]) -> frozenset[str]:
     """Return the inputs of a run that the constructor has a parameter for."""
-    return frozenset(_signature(metric)) & RUN_INPUTS.keys()
+    return frozenset(constructor_parameters(metric)) & RUN_INPUTS.keys()
 
 
 # --------------------------------------------------------------------------------------------------
@@ -197,7 +206,7 @@ def build_metric(
     """
     inputs = inputs or {}
     metric = metric_class or find_metric(spec.name)
-    signature, arguments = _signature(metric), _read_arguments(spec, metric)
+    signature, arguments = constructor_parameters(metric), _read_arguments(spec, metric)
     if missing := required_inputs(metric) - inputs.keys():
         raise missing_input_error({str(spec): missing})
     for name in RUN_INPUTS:
@@ -229,7 +238,7 @@ def _read_arguments(spec: MetricSpec, metric: type[BaseMetric]) -> dict[str, Any
         given = ", ".join(f"{name}=..." for name in missing)
         example = metric.example or f"{metric.__name__}({given})"
         raise SettingError(f"{spec} needs {' and '.join(missing)}: write for example '{example}'.")
-    has_cutoff = "k" in _signature(metric)
+    has_cutoff = "k" in constructor_parameters(metric)
     if has_cutoff and spec.k is None:
         raise SettingError(
             f"{spec} needs a cut-off: write '{spec}@10', or give {setting_ref('top_k', 10)}."
@@ -338,7 +347,9 @@ def expand_metrics(
     missing: dict[str, Set[str]] = {}
     for requested in metrics:
         spec, metric = _resolve_metric(requested)
-        own_cutoffs = cutoffs if spec.k is None and "k" in _signature(metric) else [spec.k]
+        own_cutoffs = (
+            cutoffs if spec.k is None and "k" in constructor_parameters(metric) else [spec.k]
+        )
         if not own_cutoffs:
             raise SettingError(
                 f"{spec} needs a cut-off: write '{spec}@10', or give "
@@ -362,18 +373,6 @@ def expand_metrics(
             f"{setting_ref('metrics', ['nDCG', 'Recall'])}."
         )
     return specs
-
-
-def as_metric_list(metrics: Any) -> list[Any]:
-    """Return the argument `metrics` as a list; it may be a single metric."""
-    if isinstance(metrics, (str, MetricSpec)) or hasattr(metrics, "parameter_aliases"):
-        return [metrics]
-    if not isinstance(metrics, Iterable):
-        raise SettingError(
-            f"{setting_ref('metrics', metrics)}; give names, like "
-            f"{setting_ref('metrics', ['nDCG', 'Recall'])}, or metric objects."
-        )
-    return list(metrics)
 
 
 def _resolve_metric(requested: Any) -> tuple[MetricSpec, type[BaseMetric]]:

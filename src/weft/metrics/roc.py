@@ -78,8 +78,20 @@ class LAUC(AccuracyMetric):
         return _defined((area + line) / (topk.num_relevant * negatives), negatives)
 
 
+class _PairMetric(SummedMetric):
+    """The common properties of metrics of (relevant item, negative) pairs."""
+
+    family = "accuracy"
+    has_expected_tie_form = True
+    sampling_behaviour = "unbiased"  # a share of the negatives
+    needs_all_scores = True
+    higher_is_better = True
+    bounds: Bounds = (0.0, 1.0)
+    undefined = _UNDEFINED
+
+
 @register
-class GAUC(UserMeanMetric):
+class GAUC(_PairMetric, UserMeanMetric):
     """The AUC of each user, averaged over users.
 
     The AUC of a user is the share of (relevant item, negative) pairs in which the relevant item
@@ -101,13 +113,6 @@ class GAUC(UserMeanMetric):
     tensor(0.7500, dtype=torch.float64)
     """
 
-    family = "accuracy"
-    has_expected_tie_form = True
-    sampling_behaviour = "unbiased"  # a share of the negatives
-    needs_all_scores = True
-    higher_is_better = True
-    bounds: Bounds = (0.0, 1.0)
-    undefined = _UNDEFINED
     reference = (
         "Zhu et al. (2017), Optimized cost per click in Taobao display advertising, "
         "doi 10.1145/3097983.3098134"
@@ -130,7 +135,7 @@ class GAUC(UserMeanMetric):
 
 
 @register
-class AUC(SummedMetric):
+class AUC(_PairMetric):
     """The share of negatives below a relevant item, averaged over all relevant items of all users;
     ties count half.
 
@@ -152,13 +157,6 @@ class AUC(SummedMetric):
     tensor(0.5000, dtype=torch.float64)
     """
 
-    family = "accuracy"
-    has_expected_tie_form = True
-    sampling_behaviour = "unbiased"  # a share of the negatives
-    needs_all_scores = True
-    higher_is_better = True
-    bounds: Bounds = (0.0, 1.0)
-    undefined = _UNDEFINED
     reference = (
         "Hanley and McNeil (1982), The meaning and use of the area under a ROC curve, "
         "doi 10.1148/radiology.143.1.7063747"

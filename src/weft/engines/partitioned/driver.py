@@ -49,8 +49,8 @@ from weft.engines.partitioned.partitions import (
 from weft.errors import InputError, SettingError, setting_ref
 from weft.evaluation.result import Result
 from weft.evaluation.runner import EvaluationRun
-from weft.evaluation.setting_rules import split_candidates
-from weft.metrics.registry import all_metrics, as_metric_list
+from weft.evaluation.setting_rules import read_metrics, split_candidates
+from weft.metrics.registry import all_metrics
 
 if TYPE_CHECKING:
     from weft.metrics.base.metric import BaseMetric
@@ -229,7 +229,7 @@ def _score_no_items(users: Any) -> Tensor:
 
 def _empty_stats(arguments: Arguments, slices: Sequence[UserSlice]) -> GlobalStats:
     """Return the stats of inputs without rows, for a run that only checks settings."""
-    sizes = [getattr(metric, "num_items", None) for metric in as_metric_list(arguments["metrics"])]
+    sizes = [getattr(metric, "num_items", None) for metric in read_metrics(arguments["metrics"])]
     items = Vocabulary.from_size("item", next((size for size in sizes if isinstance(size, int)), 0))
     totals = None
     if arguments["train"] is not None:

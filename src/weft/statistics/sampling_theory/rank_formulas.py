@@ -13,10 +13,10 @@ from torch import Tensor
 from weft.batch.batch import Batch, BatchInputs, RankingOptions
 from weft.data.tensors import SparseRows
 from weft.errors import SettingError
-from weft.evaluation.setting_rules import read_cutoffs
+from weft.evaluation.setting_rules import read_cutoffs, read_metrics
 from weft.metrics.base.formulas import UserMeanMetric
 from weft.metrics.names import MetricSpec, parse_name
-from weft.metrics.registry import as_metric_list, build_metric, expand_metrics
+from weft.metrics.registry import build_metric, expand_metrics
 from weft.ranking import TieRule
 from weft.ranking.positions import ObservedPositions, Positions
 from weft.statistics.pairing import Floats
@@ -36,7 +36,7 @@ class RankFormulas:
         AUC becomes the mean over users, weighted by relevant items, that it equals.
         """
         formulas: dict[MetricSpec, UserMeanMetric] = {}
-        specs = expand_metrics(as_metric_list(metrics), read_cutoffs(top_k) or (), available=set())
+        specs = expand_metrics(read_metrics(metrics), read_cutoffs(top_k) or (), available=set())
         for spec, metric_class in specs.items():
             if str(spec) == "AUC":
                 formula = build_metric(
