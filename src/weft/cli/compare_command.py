@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weft._choices import Alternative, CorrectionFamily, CorrectionName, TestName, choices
+from weft._choices import CorrectionName, TestName, choices
 from weft.cli.error_handling import Debug
 from weft.cli.flags import split_names
 from weft.cli.options import (
@@ -19,6 +19,7 @@ from weft.cli.options import (
     complete_words,
     declare,
     declare_choice,
+    with_default,
 )
 from weft.cli.output import (
     check_report,
@@ -28,6 +29,7 @@ from weft.cli.output import (
     print_written,
     write_report,
 )
+from weft.config.evaluation_section import CorrectionSettings, SignificanceSettings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,22 +61,8 @@ _SETTINGS = [
         default="holm",
         about="Correction of the p-values for multiple tests.",
     ),
-    declare_choice(
-        "family",
-        choices(CorrectionFamily),
-        default="metric",
-        about="Tests that are corrected as one family: all of one test, of one metric, of one "
-        "pair, or all.",
-    ),
-    declare_choice(
-        "alternative",
-        choices(Alternative),
-        default="two-sided",
-        about="Alternative hypothesis: a difference, or that the first of two models has greater "
-        "or less values.",
-    ),
-    declare("alpha", float, default=0.05, help="Significance level."),
-    declare("resamples", int, default=10_000, help="Resamples of the randomization test."),
+    *(with_default(SignificanceSettings, name) for name in ("family", "alternative", "resamples")),
+    with_default(CorrectionSettings, "alpha"),
     declare("seed", int, default=0, show_default=True, help="Seed of the randomization test."),
 ]
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -122,12 +122,12 @@ def configuration_from_flags(options: dict[str, Any]) -> dict[str, Any]:
     if "candidates" in paths:  # a file or a pool
         is_file = _is_candidates_file(paths["candidates"])
         (evaluation if is_file else paths).pop("candidates")
-    if "metrics" in evaluation:
-        evaluation["metrics"] = split_names(evaluation["metrics"])
-    if "top_k" in evaluation:
-        evaluation["top_k"] = split_numbers(evaluation["top_k"])
-    if "slices" in evaluation:
-        evaluation["slices"] = _split_slices(evaluation["slices"], reading)
+    readers: dict[str, Callable[[list[str]], Any]] = {
+        "metrics": split_names,
+        "top_k": split_numbers,
+        "slices": partial(_split_slices, reading=reading),
+    }
+    evaluation |= {key: read(evaluation[key]) for key, read in readers.items() if key in evaluation}
     models = split_models(options["models"])
     engine = {"engine": "name", "address": "address", "parts": "parts"}
     sections: dict[str, dict[str, Any]] = {

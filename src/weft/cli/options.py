@@ -10,14 +10,14 @@ from __future__ import annotations
 import inspect
 import re
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import typer
 
-from weft._choices import IdType, choices
+from weft._choices import choices
 from weft.config.sections import ENGINES, DataFiles, EngineSettings, FileSettings, Section
 from weft.evaluation.setting_rules import EXECUTION, OUTPUT, SettingField
 from weft.evaluation.settings import EvaluationSettings
@@ -109,9 +109,7 @@ def _from_setting(field: SettingField) -> inspect.Parameter:
     option = field.option
     assert option.flag is not None
     kind = _flag_type(field.annotation, is_switch="/" in option.flag)
-    about = field.description
-    if not all(choice in about for choice in field.choices):
-        about += f" Choices: {', '.join(field.choices)}."
+    about = _describe(field.description, field.choices)
     if kind == list[str]:
         about += " May be repeated."
     # Candidates that are given come from a file.
@@ -127,6 +125,13 @@ def _from_setting(field: SettingField) -> inspect.Parameter:
         autocompletion=complete_metrics if field.name == "metrics" else complete,
         rich_help_panel=option.panel,
     )
+
+
+def _describe(description: str, words: Sequence[str]) -> str:
+    """Return the help text of an option, which names all its choices."""
+    if all(word in description for word in words):
+        return description
+    return f"{description} Choices: {', '.join(words)}."
 
 
 def _flag_type(annotation: Any, *, is_switch: bool) -> Any:
@@ -154,22 +159,30 @@ def _plain_types(annotation: Any) -> Iterable[Any]:
 # --------------------------------------------------------------------------------------------------
 
 
-def _from_model(
+def from_model(
     model: type[Section], name: str, *flags: str, about: str = "", **option: Any
 ) -> inspect.Parameter:
     """Return the option of a model's field; `about` is added to its description."""
     field = model.model_fields[name]
+    words = choices(field.annotation)
+    kind = _flag_type(field.annotation, is_switch=False)
     return declare(
         name,
-        _flag_type(field.annotation, is_switch=False) | None,
+        kind if "default" in option else kind | None,
         *flags,
-        help=(field.description or "") + about,
+        help=_describe(field.description or "", words) + about,
+        autocompletion=complete_words(*words) if words else None,
         **option,
     )
 
 
-_reading_option = partial(_from_model, FileSettings, rich_help_panel="Reading files")
-_engine_option = partial(_from_model, EngineSettings, rich_help_panel=EXECUTION)
+def with_default(model: type[Section], name: str) -> inspect.Parameter:
+    """Return the option of a model's field, with the default of the field."""
+    return from_model(model, name, default=model.model_fields[name].default)
+
+
+_reading_option = partial(from_model, FileSettings, rich_help_panel="Reading files")
+_engine_option = partial(from_model, EngineSettings, rich_help_panel=EXECUTION)
 FILE_OPTIONS = [
     declare(
         "models",
@@ -188,7 +201,7 @@ FILE_OPTIONS = [
 READING_OPTIONS = [
     _reading_option("separator", metavar="CHARACTER", about=" 'tab' is a tab."),
     _reading_option("header", "--header/--no-header"),
-    _reading_option("ids", autocompletion=complete_words(*choices(IdType))),
+    _reading_option("ids"),
     declare(
         "columns",
         list[str] | None,

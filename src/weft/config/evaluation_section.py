@@ -131,8 +131,8 @@ class SignificanceSettings(Section):
     )
     family: Annotated[CorrectionFamily, one_of(CorrectionFamily, is_required=True)] = Field(
         default="metric",
-        description="Tests that are corrected as one family: all of one test, of one test and "
-        "metric, of one test and pair, or all.",
+        description="Tests that are corrected together: those of one test (test), of one test and "
+        "metric (metric), of one test and pair of models (pair), or all.",
     )
     alternative: Annotated[Alternative, one_of(Alternative, is_required=True)] = Field(
         default="two-sided",
