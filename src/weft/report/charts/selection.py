@@ -100,13 +100,13 @@ def select_frames(
         raise MissingInput(
             f"{kind} needs how often each item is recommended: evaluate with exposure=True{more}."
         )
-    known = sorted(set().union(*(frame["k"] for frame in frames.values())))
+    known = set().union(*(frame["k"] for frame in frames.values()))
+    cutoffs = sorted(known, key=lambda cutoff: (cutoff != USUAL_CUTOFF, cutoff))
     if k is None:
-        usual = [USUAL_CUTOFF] if USUAL_CUTOFF in known else []
-        cutoffs = [*dict.fromkeys([*usual, *known])]
         return frames, cutoffs if canvas.has_selects else cutoffs[:1]
     if isinstance(k, bool) or k not in known:
-        raise SettingError(f"k={k!r}; {kind} is known at k = {', '.join(map(str, known))}.")
+        listed = ", ".join(map(str, sorted(known)))
+        raise SettingError(f"k={k!r}; {kind} is known at k = {listed}.")
     return frames, [k]
 
 
