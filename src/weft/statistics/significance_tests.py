@@ -137,7 +137,9 @@ def wilcoxon(data: TestData, alternative: str) -> TestResult:
     results = np.empty((2, len(data.pairs)))
     for pair, (a, b) in enumerate(data.pairs):
         gaps = data.values[a] - data.values[b]
-        results[:, pair] = _wilcoxon_of_gaps(gaps[~np.isnan(gaps)], alternative)
+        if data.statistics.users[pair] < len(gaps):
+            gaps = gaps[~np.isnan(gaps)]
+        results[:, pair] = _wilcoxon_of_gaps(gaps, alternative)
     return results[0], results[1]
 
 
