@@ -603,7 +603,7 @@ def test_each_quantity_is_computed_at_most_once_per_batch(ties, monkeypatch):
     count(TieRule, "rank")
     count(SparseRows, "to_dense")
     count(weft.batch.batch, "compute_gain")
-    for name in ("find_positions", "double_ranks", "count_offered"):
+    for name in ("find_positions", "double_ranks"):
         count(kernels.get_kernel(SCORES.device), name)
     metrics = [
         "ByScores",

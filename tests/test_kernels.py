@@ -12,7 +12,7 @@ import torch
 from weft._native import is_built
 from weft.data.devices import treat_cpu_as_device
 from weft.data.tensors import SparseRows
-from weft.ranking import MaskedScores, top_k
+from weft.ranking import MaskedScores, count_offered, top_k
 from weft.ranking.kernels import any_device as anywhere
 from weft.ranking.kernels import get_kernel, using
 from weft.ranking.kernels import native_cpu as native
@@ -186,6 +186,11 @@ def cells_of(rows, items, num_items):
     return SparseRows(offsets, items, torch.ones(len(items), dtype=torch.float64), num_items)
 
 
+def count_offered_by(kernel, scores):
+    with using(kernel):
+        return count_offered(scores)
+
+
 def draw_masks(rows, items, share):
     """Masked cells: none, all and one of the first rows, a share of the others."""
     is_masked = torch.rand((rows, items), generator=torch.Generator().manual_seed(items)) < share
@@ -224,7 +229,7 @@ def test_masked_scores_count_as_minus_infinity(monkeypatch, dtype, kind, kernel,
             for got, wanted in zip(kernel.double_ranks(given, cells, values), counts):
                 assert got.tolist() == wanted.tolist()
         offered = (expected > -torch.inf).sum(1).tolist()
-        assert kernel.count_offered(given).tolist() == offered
+        assert count_offered_by(kernel, given).tolist() == offered
         assert scores.view(torch.uint8).equal(before.view(torch.uint8))
 
 
@@ -316,7 +321,7 @@ def test_counts_of_rows_with_more_and_fewer_values(items, dtype, kind, kernel):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_counts_of_what_is_offered(dtype, kernel):
     scores = draw("mixed", (ROWS + 5, 101), dtype)
-    assert kernel.count_offered(MaskedScores(scores)).tolist() == [
+    assert count_offered_by(kernel, MaskedScores(scores)).tolist() == [
         sum(x != -np.inf for x in row) for row in scores.tolist()
     ]
 
@@ -329,7 +334,7 @@ def test_counts_in_no_scores(kernel, shape):
         *(torch.empty(0, dtype=torch.int64),) * 2,
         shape[1],
     )
-    assert kernel.count_offered(MaskedScores(torch.empty(shape))).tolist() == [0] * shape[0]
+    assert count_offered_by(kernel, MaskedScores(torch.empty(shape))).tolist() == [0] * shape[0]
     assert [
         counts.tolist()
         for counts in kernel.double_ranks(MaskedScores(torch.empty(shape)), cells, torch.empty(0))

@@ -12,7 +12,7 @@ merged shards and so on. The expected values are a matter of the metric's own te
 from __future__ import annotations
 
 import copy
-import functools
+import inspect
 import math
 import pickle
 import sys
@@ -23,14 +23,12 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from weft.batch.blocks import MetricBlock, block_arguments, compute_block, metric_block
+from weft.batch.blocks import MetricBlock, compute_block
 from weft.errors import InputError
 from weft.evaluation.evaluator import Evaluator
-from weft.metrics.base.formulas import RatingMetric, UserAverageTopKMetric
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.names import MetricSpec, parse_name
 from weft.metrics.registry import (
-    RUN_INPUTS,
     build_metric,
     canonical_name,
     constructor_parameters,
@@ -87,6 +85,8 @@ class _Subject:
         ratings = torch.randint(1, 6, (_USERS, _ITEMS), generator=generator).double()
         self.target = ratings * (torch.rand((_USERS, _ITEMS), generator=generator) < 0.3)
         seen = torch.rand((_USERS, _ITEMS), generator=generator).argsort(0) < torch.arange(_ITEMS)
+        # Inputs of the run; `sizes` are needed by metrics that are built alone.
+        self.sizes: dict[str, Any] = {"num_users": _USERS, "num_items": _ITEMS}
         self.inputs: dict[str, Any] = {
             "train": seen.int(),
             "user_groups": ["F", "M", None, "M"] * (_USERS // 4) + ["F"] * (_USERS % 4),
@@ -96,18 +96,16 @@ class _Subject:
         self.spec = spec
         self.spec = self.build().spec
 
-    def build(self) -> BaseMetric:
-        return build_metric(
-            self.spec, inputs={**self.inputs, "num_users": _USERS, "num_items": _ITEMS}
-        )
+    def build(self, spec: MetricSpec | None = None) -> BaseMetric:
+        """Return the metric, or another one, with all inputs."""
+        return build_metric(spec or self.spec, inputs={**self.inputs, **self.sizes})
 
     def with_items(self, order: Tensor) -> dict[str, Any]:
         """Return the inputs with the items in another order."""
-        columns = {
-            name: [self.inputs[name][number] for number in order]
-            for name in ("item_clusters", "item_features")
-        }
-        return {**self.inputs, **columns, "train": self.inputs["train"][:, order]}
+        inputs = {**self.inputs, "train": self.inputs["train"][:, order]}
+        for name in ("item_clusters", "item_features"):
+            inputs[name] = [self.inputs[name][number] for number in order]
+        return inputs
 
     def values(
         self,
@@ -125,7 +123,7 @@ class _Subject:
         users = torch.arange(len(scores)) if users is None else users
         spec = self.spec if k is None else self.spec.with_cutoff(k)
         inputs = self.inputs if inputs is None else inputs
-        evaluator = Evaluator([spec], num_users=_USERS, num_items=_ITEMS, mask_seen=False, **inputs)
+        evaluator = Evaluator([spec], mask_seen=False, **self.sizes, **inputs)
         for start in range(0, len(scores), batch):
             rows = slice(start, start + batch)
             evaluator.update(scores[rows], target[rows], users[rows])
@@ -157,10 +155,9 @@ def _stays_in_bounds(subject: _Subject) -> None:
     low, high = subject.build().bounds
     for scores in (subject.scores, -subject.scores.abs(), _perfect(subject)):
         for value in subject.values(scores).values():
-            is_inside = (low is None or value >= low - subject.tolerance) and (
-                high is None or value <= high + subject.tolerance
-            )
-            assert math.isnan(value) or is_inside, (
+            is_low = low is not None and value < low - subject.tolerance
+            is_high = high is not None and value > high + subject.tolerance
+            assert not is_low and not is_high, (
                 f"{subject.spec}: {value!r} is outside its bounds {(low, high)}"
             )
 
@@ -197,20 +194,15 @@ def _ignores_batches(subject: _Subject) -> None:
 
 def _ignores_item_numbers(subject: _Subject) -> None:
     order = torch.randperm(_ITEMS, generator=torch.Generator().manual_seed(2))
-    others = subject.values(
-        subject.scores[:, order], subject.target[:, order], inputs=subject.with_items(order)
-    )
+    scores, target = subject.scores[:, order], subject.target[:, order]
+    others = subject.values(scores, target, inputs=subject.with_items(order))
     subject.agree_on_all(others, subject.values(), "items relabelled")
 
 
 def _ignores_shift_and_scale(subject: _Subject) -> None:
-    if subject.order_only:
-        subject.agree_on_all(
-            subject.values(subject.scores - 100), subject.values(), "scores shifted by -100"
-        )
-        subject.agree_on_all(
-            subject.values(subject.scores * 8), subject.values(), "scores scaled by 8"
-        )
+    changes = {"shifted by -100": subject.scores - 100, "scaled by 8": subject.scores * 8}
+    for change, scores in changes.items() if subject.order_only else ():
+        subject.agree_on_all(subject.values(scores), subject.values(), f"scores {change}")
 
 
 def _takes_any_cutoff(subject: _Subject) -> None:
@@ -225,8 +217,8 @@ def _survives_empty_users(subject: _Subject) -> None:
     """
     half = subject.target.clone()
     half[::2] = 0
-    for target in (torch.zeros_like(subject.target), half):
-        subject.values(target=target)
+    subject.values(target=half)
+    subject.values(target=torch.zeros_like(half))
     subject.values(torch.full_like(subject.scores, -torch.inf))
 
 
@@ -255,9 +247,8 @@ def _agree_standalone(subject: _Subject, metric: BaseMetric, case: str) -> None:
 
 
 def _agrees_standalone(subject: _Subject) -> None:
-    _agree_standalone(
-        subject, _update(subject, subject.build()), "standalone instead of in an Evaluator"
-    )
+    metric = _update(subject, subject.build())
+    _agree_standalone(subject, metric, "standalone instead of in an Evaluator")
 
 
 def _forgets_on_reset(subject: _Subject) -> None:
@@ -267,10 +258,8 @@ def _forgets_on_reset(subject: _Subject) -> None:
 
 
 def _merges_shards(subject: _Subject) -> None:
-    first, second = (
-        _update(subject, subject.build(), rows) for rows in (slice(0, 9), slice(9, None))
-    )
-    first.absorb(second)
+    first = _update(subject, subject.build(), slice(0, 9))
+    first.absorb(_update(subject, subject.build(), slice(9, None)))
     _agree_standalone(subject, first, "two shards merged")
 
 
@@ -284,19 +273,16 @@ def _survives_copies(subject: _Subject) -> None:
     loaded = subject.build()
     loaded.load_state_dict(half.state_dict())
     for metric in (*copies, loaded):
-        _agree_standalone(
-            subject,
-            _update(subject, metric, slice(9, None)),
-            "copied, or saved and loaded, half-way",
-        )
+        _update(subject, metric, slice(9, None))
+        _agree_standalone(subject, metric, "copied, or saved and loaded, half-way")
 
 
 def _uses_what_it_declares(subject: _Subject) -> None:
     """Changing a declared block must change the value; otherwise the declaration is needless."""
-    declared = find_metric(subject.spec.name)._REQUIRED_COMPONENTS
-    if find_metric(subject.spec.name)._update_from_blocks is None or declared is None:
+    kind = find_metric(subject.spec.name)
+    if kind._update_from_blocks is None:
         return
-    for which in declared:
+    for which in kind._REQUIRED_COMPONENTS or ():
         metric, unchanged = subject.build(), _update(subject, subject.build())
         with metric.open(subject.scores, subject.target) as batch:
             garbled = _garbled(batch, which)
@@ -311,55 +297,48 @@ def _uses_what_it_declares(subject: _Subject) -> None:
 def _garbled(batch: Any, which: MetricBlock) -> Tensor:
     right: Tensor = compute_block(batch, which)
     if right.is_floating_point():
-        by_row = torch.linspace(1.5, 2.5, len(right), dtype=right.dtype).reshape(
-            -1, *[1] * (right.ndim - 1)
-        )
-        return torch.where(torch.isinf(right), right, by_row * right + 0.25)
-    num_items: int = batch.truth.num_items
-    return (right + 1).remainder(num_items)
+        by_row = torch.linspace(1.5, 2.5, len(right), dtype=right.dtype)
+        garbled = (right.T * by_row).T if right.ndim > 1 else right * by_row
+        return torch.where(torch.isinf(right), right, garbled + 0.25)
+    return (right + 1).remainder(batch.truth.num_items)
 
 
 def _leaves_its_tensors_unchanged(subject: _Subject) -> None:
     """Weft hands out copies, so that a write changes no other metric, but may cost the copy of a
     large tensor; and other callers may not copy.
     """
-    metric: Any = subject.build()
-    method: Callable[..., Any]
-    with metric.open(subject.scores, subject.target) as batch:
-        blocks = block_arguments(batch, metric._REQUIRED_COMPONENTS, metric.k)
-        given = {"preds": batch.dense_scores.clone()}
-        if metric._update_from_blocks is not None:
-            method = functools.partial(type(metric)._update_from_blocks, metric)
-        elif isinstance(metric, RatingMetric):
-            method, blocks = metric.compute_errors, {}
-            given = {"preds": batch.truth.values + 1, "target": batch.truth.values.clone()}
-        elif getattr(type(metric), "user_values", None) is UserAverageTopKMetric.user_values:
-            method = metric.compute_scores
-            given["target"] = batch.relevant.to_dense(batch.relevant.valid_ones.float())
-            block = MetricBlock.TOP_K_BINARY_RELEVANCE
-            given["top_k_rel"] = metric_block(batch, block, metric.k)
-        else:
-            return  # it takes no tensors but the batch itself
-        tensors = {**given, **blocks}
-        before = {name: (tensor._version, tensor.clone()) for name, tensor in tensors.items()}
-        method(*given.values(), **blocks)
-    for name, (version, values) in before.items():
-        is_unchanged = tensors[name]._version == version and torch.equal(tensors[name], values)
-        assert is_unchanged, (
-            f"{subject.spec} writes to {name}; a metric may only read what it is given: change a "
-            f"copy, {name}.clone()"
-        )
+
+    def checked(method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **blocks: Any) -> Any:
+            given = dict(zip(inspect.signature(method).parameters, args)) | blocks
+            tensors = {name: one for name, one in given.items() if isinstance(one, Tensor)}
+            before = {name: (one._version, one.clone()) for name, one in tensors.items()}
+            result = method(*args, **blocks)
+            for name, (version, values) in before.items():
+                after = tensors[name]
+                assert after._version == version and after.equal(values), (
+                    f"{subject.spec} writes to {name}; a metric may only read what it is given: "
+                    f"change a copy, {name}.clone()"
+                )
+            return result
+
+        return call
+
+    metric = subject.build()
+    for name in ("_update_from_blocks", "compute_scores", "compute_errors"):
+        method = getattr(metric, name, None)
+        if method is not None:
+            setattr(metric, name, checked(method))
+    _update(subject, metric)
 
 
 def _refuses_unknown_parameters(subject: _Subject) -> None:
     """Check the constructor itself: the parameters of a name are checked before."""
     accepted = constructor_parameters(find_metric(subject.spec.name))
-    inputs = {**subject.inputs, "num_users": _USERS, "num_items": _ITEMS}
-    given = {name: inputs[name] for name in RUN_INPUTS if name in accepted} | dict(
-        subject.spec.params
-    )
-    if "inputs" in accepted:
-        given["inputs"] = inputs
+    inputs = {**subject.inputs, **subject.sizes}
+    known = {**inputs, "inputs": inputs}
+    given = {name: value for name, value in known.items() if name in accepted}
+    given |= dict(subject.spec.params)
     if subject.spec.k is not None:
         given["k"] = subject.spec.k
     try:
@@ -372,12 +351,9 @@ def _refuses_unknown_parameters(subject: _Subject) -> None:
 
 
 def _has_a_name_that_parses_back(subject: _Subject) -> None:
-    assert parse_name(str(subject.spec)) == subject.spec, (
-        f"{subject.spec}: its name does not parse back"
-    )
-    assert canonical_name(str(subject.spec)) == str(subject.spec), (
-        f"{subject.spec}: is not its own canonical name"
-    )
+    name = str(subject.spec)
+    assert parse_name(name) == subject.spec, f"{name}: its name does not parse back"
+    assert canonical_name(name) == name, f"{name}: is not its own canonical name"
 
 
 def _stays_separate_in_a_collection(subject: _Subject) -> None:
@@ -387,12 +363,11 @@ def _stays_separate_in_a_collection(subject: _Subject) -> None:
     other = MetricSpec("HitRate", (), 1) if subject.spec.k is None else subject.spec.with_cutoff(1)
 
     def both() -> dict[str, Any]:
-        inputs = {**subject.inputs, "num_users": _USERS, "num_items": _ITEMS}
-        return {"subject": subject.build(), "other": build_metric(other, inputs=inputs)}
+        return {"subject": subject.build(), "other": subject.build(other)}
 
     collection, separate = MetricCollection(both()), both()
-    misses = torch.zeros_like(subject.target)
-    misses.scatter_(1, subject.scores.argmin(1, keepdim=True), 1.0)
+    worst = subject.scores.argmin(1, keepdim=True)
+    misses = torch.zeros_like(subject.target).scatter_(1, worst, 1.0)
     for target in (misses, subject.target):
         collection.update(subject.scores, target, torch.arange(_USERS))
         for metric in separate.values():

@@ -116,28 +116,21 @@ class Batch:
         self.estimator, self.sample_sizes = options.estimator, inputs.sample_sizes
         self.item_mask, self.candidates = inputs.item_mask, inputs.candidates
         self.validation = validation or validation_for(self.device)
-        relevant = inputs.relevant
-        if relevant is None:
-            relevant = self._select_relevant(options.relevance_threshold)
-        self.relevant = relevant
+        self.relevant = inputs.relevant or self._select_relevant(options.relevance_threshold)
         self.user_keys = users if inputs.user_keys is None else inputs.user_keys
-        self.has_truth = (
-            torch.ones_like(users, dtype=torch.bool)
-            if inputs.has_truth is None
-            else inputs.has_truth
-        )
-        self.raw_scores = (
-            torch.full_like(truth.values, -torch.inf)
-            if inputs.raw_scores is None
-            else inputs.raw_scores
-        )
-        for rows in (truth, self.lists):
-            for name, count in ({} if rows is None else rows.error_counts).items():
-                self.validation.add(name, count)
-        self.is_missing = predictions is None
-        self.is_tie_free = predictions is None
+        has_truth, raw_scores = inputs.has_truth, inputs.raw_scores
+        if has_truth is None:
+            has_truth = torch.ones_like(users, dtype=torch.bool)
+        if raw_scores is None:
+            raw_scores = torch.full_like(truth.values, -torch.inf)
+        self.has_truth, self.raw_scores = has_truth, raw_scores
+        self.is_missing = self.is_tie_free = predictions is None
+        error_counts = [*truth.error_counts.items()]
         if self.lists is not None:
             self.is_missing, self.is_tie_free = self.lists.is_missing, self.lists.is_order_given
+            error_counts += self.lists.error_counts.items()
+        for name, count in error_counts:
+            self.validation.add(name, count)
         self._gains: dict[str, Tensor] = {}
         self._ideal_gains: dict[str, tuple[Tensor, Tensor]] = {}
         self._topk: dict[tuple[int, ...], TopK] = {}

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from weft.data import BatchLists
 from weft.data.tensors import SparseRows
-from weft.ranking import get_kernel
+from weft.ranking import count_offered, get_kernel
 
 if TYPE_CHECKING:
     from weft.batch.batch import Batch
@@ -54,7 +54,7 @@ class OfferedItems:
             return torch.zeros(batch.size, dtype=batch.dtype, device=batch.device)
         if "rank_sums" in vars(self):  # counted along with the ranks
             return self.rank_sums[1].to(batch.dtype)
-        return get_kernel(batch.device).count_offered(batch.scores).to(batch.dtype)
+        return count_offered(batch.scores).to(batch.dtype)
 
     @property
     def _num_unmasked(self) -> Tensor | int:

@@ -1,7 +1,7 @@
 """Ranking of items: masking, ties, the exact top k, and ranks by counting."""
 
 from weft.ranking.estimates import estimate_ranks, estimate_weights
-from weft.ranking.kernels import get_kernel, top_k
+from weft.ranking.kernels import count_offered, get_kernel, top_k
 from weft.ranking.list_ranking import (
     break_ties,
     count_equal_scores,
@@ -20,6 +20,7 @@ __all__ = [
     "TieRule",
     "break_ties",
     "count_equal_scores",
+    "count_offered",
     "estimate_ranks",
     "estimate_weights",
     "get_kernel",

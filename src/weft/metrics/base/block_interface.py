@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -33,28 +33,27 @@ def check_components(metric: str, required: Any) -> None:
     )
 
 
-def copy_preds(batch: Batch, function: Callable[..., Any]) -> Tensor:
-    """Return a copy of the masked scores `[batch, items]` as the `preds` of an author's function.
+def copy_preds(batch: Batch, method: Callable[..., Any]) -> Tensor:
+    """Return a copy of the masked scores `[batch, items]` as the `preds` of an author's method.
 
-    For a function that does not read them, which saves the memory of a batch, they are NaN."""
-    if _reads_preds(function):
+    For a method that does not read them, which saves the memory of a batch, they are NaN."""
+    if _reads_preds(getattr(method, "__func__", None)):
         return copy_lazily(batch.dense_scores)
     scores = batch.truth.values if batch.scores is None else batch.scores.data
     return scores.new_full((), torch.nan).expand(batch.size, batch.truth.num_items)
 
 
-@cache
-def _reads_preds(function: Callable[..., Any]) -> bool:
+@lru_cache(maxsize=256)
+def _reads_preds(function: Callable[..., Any] | None) -> bool:
     """Return False if the code of `function(self, preds, ...)` does not contain `preds`."""
     code = getattr(function, "__code__", None)
     is_wrapper = hasattr(function, "__wrapped__")
     if code is None or is_wrapper or code.co_argcount < 2 or "locals" in code.co_names:
         return True
     name = code.co_varnames[1]
-    loaded = (one.argval for one in dis.get_instructions(code) if one.opname.startswith("LOAD"))
-    return name in code.co_cellvars or any(
-        name in (value if isinstance(value, tuple) else (value,)) for value in loaded
-    )
+    arguments = [instruction.argval for instruction in dis.get_instructions(code)]
+    pairs = (value for value in arguments if isinstance(value, tuple))  # two variables at once
+    return name in arguments or any(name in pair for pair in pairs)
 
 
 def wrap_update(

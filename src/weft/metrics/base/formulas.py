@@ -226,7 +226,7 @@ class UserAverageTopKMetric(TopKMetric, UserMeanMetric):
         # Dense relevance exists only for a metric that declared it, or declared nothing.
         target = blocks.get(MetricBlock.BINARY_RELEVANCE.value)
         relevance = metric_block(batch, MetricBlock.TOP_K_BINARY_RELEVANCE, self.k)
-        preds = copy_preds(batch, type(self).compute_scores)
+        preds = copy_preds(batch, self.compute_scores)
         values = self.compute_scores(preds, target, relevance, **blocks)  # type: ignore[arg-type]
         if not isinstance(values, Tensor) or values.shape != (batch.size,):
             got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__

@@ -296,8 +296,8 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
                 "accumulate(self, batch)."
             )
         blocks = block_arguments(batch, self._REQUIRED_COMPONENTS, self.k)
-        update: Any = type(self)._update_from_blocks
-        update(self, copy_preds(batch, update), **blocks)
+        preds = copy_preds(batch, self._update_from_blocks)
+        self._update_from_blocks(preds, **blocks)
 
     def compute(self) -> Tensor:
         """Return the value over all batches so far."""

@@ -42,12 +42,7 @@ class Kernel(Protocol):
         """Return row sums of doubled ranks, and the number of offered items, `[batch]` both.
 
         The doubled rank of a value `[n]` counts the scores of its row above it plus those at least
-        as high. Values of `-inf` are left out. Counting the offered items as `count_offered` does
-        costs little along with it."""
-        ...
-
-    def count_offered(self, scores: MaskedScores) -> Tensor:
-        """Return the number of scores above `-inf` in each row, `[batch]`."""
+        as high. Values of `-inf` are left out. Offered are scores above `-inf`."""
         ...
 
     def find_positions(
@@ -71,6 +66,14 @@ def get_kernel(device: torch.device) -> Kernel:
     if not is_host_readable(device):
         return any_device
     return native_cpu if is_built() else numpy_cpu
+
+
+def count_offered(scores: MaskedScores) -> Tensor:
+    """Return the number of scores above `-inf` in each row, `[batch]`."""
+    none, (num_rows, num_items) = scores.data.new_empty(0), scores.shape
+    offsets = none.new_zeros(num_rows + 1, dtype=torch.int64)
+    rows = SparseRows(offsets, none.long(), none, num_items)
+    return get_kernel(none.device).double_ranks(scores, rows, none)[1]
 
 
 @contextmanager

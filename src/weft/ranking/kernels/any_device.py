@@ -103,18 +103,13 @@ def double_ranks(scores: MaskedScores, rows: SparseRows, values: Tensor) -> tupl
     ranks = torch.empty_like(rows.rows)
     step = _rows_of_tile(scores.shape[1])
     for start in range(0, len(ranks), step):
-        tile = slice(start, start + step)
-        compared, value = scores.select(rows.rows[tile]), values[tile, None]
-        ranks[tile] = (compared > value).sum(1) + (compared >= value).sum(1)
-    return rows.sum_rows(torch.where(values > -torch.inf, ranks, 0)), count_offered(scores)
-
-
-def count_offered(scores: MaskedScores) -> Tensor:
-    """Return the number of scores above -inf in each row."""
-    counts = torch.empty(scores.shape[0], dtype=torch.int64, device=scores.data.device)
-    for rows, tile in scores.tiles(_rows_of_tile(scores.shape[1])):
-        counts[rows] = (tile > -torch.inf).sum(1)
-    return counts
+        some = slice(start, start + step)
+        compared, value = scores.select(rows.rows[some]), values[some, None]
+        ranks[some] = (compared > value).sum(1) + (compared >= value).sum(1)
+    offered = torch.empty(scores.shape[0], dtype=torch.int64, device=ranks.device)
+    for tile_rows, tile in scores.tiles(_rows_of_tile(scores.shape[1])):
+        offered[tile_rows] = (tile > -torch.inf).sum(1)
+    return rows.sum_rows(torch.where(values > -torch.inf, ranks, 0)), offered
 
 
 def find_positions(items: Tensor, values: Tensor, rows: SparseRows, scores: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from weft.ranking.kernels import any_device
 from weft.ranking.kernels.numpy_cpu import as_array, find_positions
 from weft.ranking.masked_scores import MaskedScores
 
-__all__ = ["count_offered", "double_ranks", "find_positions", "read", "top_k"]
+__all__ = ["double_ranks", "find_positions", "read", "top_k"]
 
 # Scores per thread, at least; and scores of 16 bits that are converted at once, at most.
 _TILE_SCORES = 1 << 19
@@ -80,19 +80,6 @@ def double_ranks(scores: MaskedScores, rows: SparseRows, values: Tensor) -> tupl
     """Return row sums of doubled ranks, and the number of offered items."""
     is_finite = (values > -torch.inf).numpy()
     offsets = np.append(0, np.cumsum(is_finite))[rows.offsets.numpy()]
-    return _count(scores, as_array(values)[is_finite], offsets)
-
-
-def count_offered(scores: MaskedScores) -> Tensor:
-    """Return the number of scores above -inf in each row."""
-    offsets = np.zeros(len(scores.data) + 1, dtype=np.int64)
-    return _count(scores, as_array(scores.data.new_empty(0)), offsets)[1]
-
-
-def _count(
-    scores: MaskedScores, values: NDArray[Any], offsets: NDArray[np.int64]
-) -> tuple[Tensor, Tensor]:
-    """Count for the values `offsets[row]` to `offsets[row + 1] - 1` of each row."""
     ranks, offered = np.empty((2, len(scores.data)), dtype=np.int64)
-    _run("count", scores, values, (offsets, ranks, offered))
+    _run("count", scores, as_array(values)[is_finite], (offsets, ranks, offered))
     return torch.from_numpy(ranks), torch.from_numpy(offered)

@@ -14,7 +14,7 @@ from weft.data.tensors import SparseRows
 from weft.ranking.kernels.any_device import read, reveal_masked
 from weft.ranking.masked_scores import MaskedScores
 
-__all__ = ["count_offered", "double_ranks", "find_positions", "read", "top_k"]
+__all__ = ["double_ranks", "find_positions", "read", "top_k"]
 
 Scores = NDArray[Any]
 Indices = NDArray[np.int64]
@@ -212,13 +212,6 @@ def _count_ranks(part: Scores, values: Scores, flags: NDArray[np.bool_]) -> int:
         np.greater_equal(part, value, out=flags[len(value) : 2 * len(value)])
         ranks += int(np.count_nonzero(flags[: 2 * len(value)]))
     return ranks
-
-
-def count_offered(scores: MaskedScores) -> Tensor:
-    """Return the number of scores above -inf in each row."""
-    none = scores.data.new_empty(0)
-    rows = torch.zeros(scores.shape[0] + 1, dtype=torch.int64)
-    return double_ranks(scores, SparseRows(rows, none.long(), none, scores.shape[1]), none)[1]
 
 
 def find_positions(items: Tensor, values: Tensor, rows: SparseRows, scores: Tensor) -> Tensor:
