@@ -1238,6 +1238,8 @@ def test_negative_judgements_are_not_relevant(form, tmp_path):
         result = weft.evaluate(JUDGED_RUN, truth, metrics=list(expected), profile=profile)
         assert {name: result[name] * users for name in expected} == pytest.approx(expected)
         assert result.settings["relevance_threshold"] == 1
+        report = weft.check(JUDGED_RUN, truth, metrics="nDCG@5", profile=profile)
+        assert "negative-ratings" not in {finding.kind for finding in report.findings}
     if form == "dict":
         with pytest.raises(InputError, match="negative ratings"):
             weft.evaluate(JUDGED_RUN, truth, metrics="nDCG@5")

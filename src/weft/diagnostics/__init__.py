@@ -28,6 +28,7 @@ from weft.diagnostics.rejected_rows import (
 from weft.diagnostics.what_if import DraftFinding, EffectEvaluator, Inputs, leave_metrics_out
 from weft.errors import SettingError, UnknownParameter, check_choice, did_you_mean
 from weft.evaluation.settings import EvaluationSettings
+from weft.metrics.profiles import find_profile
 
 if TYPE_CHECKING:
     from weft.config import Configuration
@@ -167,7 +168,10 @@ def _check_model(
     """
     name = data.lists.where
     begin(f"looking at {name}")
-    repaired, drafts = _check_rows(data, settings.relevance_threshold)
+    threshold = settings.relevance_threshold
+    if threshold is None and settings.profile is not None:
+        threshold = find_profile(settings.profile).settings.get("relevance_threshold")
+    repaired, drafts = _check_rows(data, threshold)
     begin(f"evaluating {name}")
     result, failures = repaired.evaluate(settings)
     drafts += [failure.draft(name) for failure in failures]
