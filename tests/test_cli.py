@@ -40,7 +40,7 @@ from weft.metrics.registry import built_in_metrics
 from weft.statistics.significance_tests import TESTS
 
 
-def start(*arguments, cwd, check=True):
+def run_process(*arguments, cwd, check=True):
     """Run the command line in a process."""
     done = subprocess.run(
         [sys.executable, "-m", "weft", *arguments],
@@ -76,7 +76,7 @@ def call(monkeypatch):
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
-    return folder, start("demo", cwd=folder)
+    return folder, run_process("demo", cwd=folder)
 
 
 @pytest.mark.slow
@@ -925,7 +925,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Kept(Result):
+class ResultOnEngine(Result):
     """As much of a SparkResult as the command line sees."""
 
     per_user_table: Table | None = None
@@ -950,7 +950,9 @@ def engines(monkeypatch):
                 return result
             known = {one.name: getattr(result, one.name) for one in fields(Result)}
             table = None if result.per_user is None else Table(result.per_user)
-            return Kept(**known | {"per_user": None, "user_labels": None}, per_user_table=table)
+            return ResultOnEngine(
+                **known | {"per_user": None, "user_labels": None}, per_user_table=table
+            )
 
         @contextmanager
         def opened(address=None):
@@ -1294,8 +1296,8 @@ def test_piped_output_has_80_columns_and_no_colours(demo, call, monkeypatch):
         ("metrics", "MAP", "--profiles"),
     ):
         assert is_tidy(call(*command, cwd=folder).stdout), command
-    told = call("metrics", "nDCG", cwd=folder).stdout
-    assert is_tidy(told) and "tensor(0.7098, dtype=torch.float64)" in told
+    printed = call("metrics", "nDCG", cwd=folder).stdout
+    assert is_tidy(printed) and "tensor(0.7098, dtype=torch.float64)" in printed
     monkeypatch.setenv("COLUMNS", "140")
     wide = CliRunner().invoke(cli.app, ["compare", *files]).stdout
     assert is_tidy(wide, 140) and not is_tidy(wide) and "┊" in wide  # differences around zero
@@ -1317,19 +1319,21 @@ def test_an_ascii_terminal(folder):
 
 @pytest.mark.parametrize("command", ["evaluate", "compare", "metrics", "schema"])
 def test_help_teaches_by_example(tmp_path, call, command):
-    told = call(command, "--help", cwd=tmp_path).stdout
-    examples = [line.strip() for line in told.splitlines() if line.startswith(f" weft {command}")]
+    printed = call(command, "--help", cwd=tmp_path).stdout
+    examples = [
+        line.strip() for line in printed.splitlines() if line.startswith(f" weft {command}")
+    ]
     assert len(examples) >= (1 if command == "schema" else 3)
-    assert max(map(len, told.splitlines())) <= 80
+    assert max(map(len, printed.splitlines())) <= 80
 
 
 def test_explains_a_metric(tmp_path, call):
-    told = call("metrics", "ndcg", cwd=tmp_path).stdout
+    printed = call("metrics", "ndcg", cwd=tmp_path).stdout
     assert (
-        "2^r - 1" in told
-        and "Järvelin" in told
-        and "parameter  gain = 'exponential'" in told
-        and "scores and truth only" in told
+        "2^r - 1" in printed
+        and "Järvelin" in printed
+        and "parameter  gain = 'exponential'" in printed
+        and "scores and truth only" in printed
     )
     assert (
         "needs      train, user_groups, item_clusters"
@@ -1487,12 +1491,12 @@ def test_checks_the_report_extra_first(folder, call, monkeypatch, package):
         ("evaluate", "run.yaml"),
     ):
         done = call(*words, cwd=folder, code=2)
-        said = (
+        message = (
             "a report needs Altair, Jinja and vl-convert; install them with: pip install "
             "'weft[report]'"
         )
         assert (
-            done.stderr == f"error: {said}\n"
+            done.stderr == f"error: {message}\n"
             and done.stdout == ""
             and not (folder / "p.html").exists()
         )
@@ -1582,7 +1586,7 @@ def test_completion_answers_without_torch(tmp_path, words, offered):
 
 def test_completion_can_be_installed(tmp_path):
     command = [sys.executable, "-m", "weft", "--show-completion", "bash"]
-    # As said, rather than for the shell that runs the tests, if one does.
+    # For the named shell, not the one that runs the tests.
     environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
@@ -1595,10 +1599,11 @@ def test_completion_can_be_installed(tmp_path):
 
 def test_debug_shows_the_traceback_before_or_after_the_command(folder, call):
     for arguments in (["--debug", *BRIEF, "--ties", "x"], [*BRIEF, "--ties", "x", "--debug"]):
-        told = call(*arguments, cwd=folder, code=2).stderr
+        printed = call(*arguments, cwd=folder, code=2).stderr
         assert (
-            "Traceback" in told and told.splitlines()[-1].startswith("error: --ties x is not known")
-        ) or "--ties" in told
+            "Traceback" in printed
+            and printed.splitlines()[-1].startswith("error: --ties x is not known")
+        ) or "--ties" in printed
     assert "Traceback" not in call(*BRIEF, "--ties", "x", cwd=folder, code=2).stderr
 
 
@@ -1633,13 +1638,13 @@ def test_exceptions_are_one_line(folder, call, monkeypatch, error, code, message
 
 @pytest.mark.slow
 def test_processes_have_the_same_streams_and_exit_codes(folder):
-    done = start(*BRIEF, "-f", "csv", "--gate", "nDCG@2 > 2", cwd=folder, check=False)
+    done = run_process(*BRIEF, "-f", "csv", "--gate", "nDCG@2 > 2", cwd=folder, check=False)
     assert (
         done.returncode == 1
         and done.stdout.startswith("model,metric")
         and "gate FAILED" in done.stderr
     )
-    done = start(*BRIEF, "--ties", "x", cwd=folder, check=False)
+    done = run_process(*BRIEF, "--ties", "x", cwd=folder, check=False)
     assert (
         done.returncode == 2
         and done.stdout == ""
@@ -1664,12 +1669,12 @@ def test_closed_pipes_are_silent(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    not hasattr(signal, "SIGINT") or os.name == "nt", reason="signals are another thing there"
+    not hasattr(signal, "SIGINT") or os.name == "nt", reason="signals differ on this system"
 )
 def test_ctrl_c_is_one_line(tmp_path):
     (tmp_path / "slow.py").write_text(
         "import signal, time, weft.cli, weft.metrics.registry\n"
-        # whoever runs these tests may ignore it
+        # The process that runs the tests may ignore the signal.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def wait(): print('ready', flush=True); time.sleep(60)\n"
         "weft.metrics.registry.all_metrics = wait\n"
@@ -1685,8 +1690,8 @@ def test_ctrl_c_is_one_line(tmp_path):
     assert process.stdout.readline() == "ready\n"
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    told = process.communicate(timeout=30)[1]
-    assert told == "interrupted\n" and process.returncode == 130
+    printed = process.communicate(timeout=30)[1]
+    assert printed == "interrupted\n" and process.returncode == 130
 
 
 def watched(arguments, cwd):

@@ -67,16 +67,16 @@ def registered():
     registry.canonical_name.cache_clear()
 
 
-def written(folder, text):
+def write_config(folder, text):
     path = folder / "run.yaml"
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def refused(folder, text):
-    """The lines of the error, without the file."""
+def error_lines(folder, text):
+    """Return the lines of the error of a configuration, without the file."""
     with pytest.raises(weft.WeftError) as caught:
-        load(written(folder, text))
+        load(write_config(folder, text))
     return [line.removeprefix(f"{folder / 'run.yaml'}:") for line in str(caught.value).split("\n")]
 
 
@@ -126,20 +126,20 @@ def test_examples_run_on_scores(folder, name):
     """With scores in Python; with lists they are run below, where lists can serve them."""
     generator = np.random.default_rng(3)
     scores, truth = generator.random((20, 60)), (generator.random((20, 60)) < 0.1).astype(float)
-    arguments = load_evaluation(written(folder, EXAMPLES[name])).settings()
+    arguments = load_evaluation(write_config(folder, EXAMPLES[name])).settings()
     metrics, top_k = ASKED[name]
     expected = weft.evaluate(scores, truth, metrics=metrics, top_k=top_k)
     got = weft.evaluate(scores, truth, **arguments)
     assert {value.name: value.value for value in got.values} == {
         value.name: value.value for value in expected.values
     }
-    assert load(written(folder, EXAMPLES[name])).data is None
+    assert load(write_config(folder, EXAMPLES[name])).data is None
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if "AUC" not in name])
 def test_examples_run_with_files_of_overrides(folder, name):
     files = {"data": {"truth": "../home/truth.csv"}, "models": {"als": "../home/als.csv"}}
-    (result,) = config_run.run(load(written(folder, EXAMPLES[name]), files))
+    (result,) = config_run.run(load(write_config(folder, EXAMPLES[name]), files))
     metrics, top_k = ASKED[name]
     truth = {"u1": {"a": 5, "d": 1}, "u2": {"c": 4}, "u3": {"b": 3}}
     expected = weft.evaluate(
@@ -156,7 +156,7 @@ def test_blocks_of_shared_texts_load_or_are_rejected(folder):
     broken = []
     for block in blocks:
         try:
-            assert load(written(folder, block)).evaluation.all_metrics
+            assert load(write_config(folder, block)).evaluation.all_metrics
         except weft.WeftError as error:
             broken.append(str(error))
     assert len(blocks) > 10 and len(broken) == 1
@@ -196,7 +196,7 @@ evaluation:
   bootstrap: 200
   slices: {activity: quantiles(2)}
 """
-    assert load(written(folder, text)).evaluation.settings() == {
+    assert load(write_config(folder, text)).evaluation.settings() == {
         "metrics": ["nDCG"],
         "top_k": (5,),
         "profile": "ranx",
@@ -221,7 +221,7 @@ evaluation:
     corrected = (
         "evaluation: {strategy: sampled, estimator: Bias_Variance, gamma: 0.5, num_negatives: 7}"
     )
-    assert load(written(folder, corrected)).evaluation.settings() == {
+    assert load(write_config(folder, corrected)).evaluation.settings() == {
         "metrics": [],
         "strategy": "sampled",
         "num_negatives": 7,
@@ -231,7 +231,7 @@ evaluation:
 
 
 def test_rejects_sampling_keys_without_sampling(folder):
-    lines = refused(
+    lines = error_lines(
         folder, "evaluation: {num_negatives: 7, negative_sampling: uniform, neg_alpha: 0.5}"
     )
     assert [line.partition(" is about ")[0] for line in lines] == [
@@ -255,7 +255,7 @@ report: pages/all.htm
     before = os.environ.copy()
     os.environ.update(home)
     try:
-        configuration = load(written(folder, text))
+        configuration = load(write_config(folder, text))
     finally:
         os.environ.clear()
         os.environ.update(before)
@@ -280,12 +280,12 @@ report: pages/all.htm
 
 def test_reads_booleans_with_an_anchor(folder):
     text = "evaluation: {metrics: nDCG@2, save_per_user: &keep true, exposure: *keep}"
-    evaluation = load(written(folder, text)).evaluation
+    evaluation = load(write_config(folder, text)).evaluation
     assert evaluation.per_user is True and evaluation.exposure is True
 
 
 def test_text_that_looks_like_a_number_is_quoted_in_errors(folder):
-    (line,) = refused(folder, "evaluation: {metrics: nDCG, top_k: '10'}")
+    (line,) = error_lines(folder, "evaluation: {metrics: nDCG, top_k: '10'}")
     assert line == (
         "1:36: top_k: '10'; cut-offs are whole numbers from 1 up, like top_k: [10, 20]."
     )
@@ -301,13 +301,13 @@ def test_text_that_looks_like_a_number_is_quoted_in_errors(folder):
     ],
 )
 def test_unknown_keys_suggest_the_key_with_this_meaning(folder, text, hint):
-    (line,) = refused(folder, text)
+    (line,) = error_lines(folder, text)
     assert "unknown key" in line and hint in line
 
 
 def test_warns_if_lists_or_train_are_the_truth(folder):
     files = "data: {truth: truth.csv, train: truth.csv}\nmodels: {als: als.csv, b: truth.csv}\n"
-    path = written(folder, f"{files}evaluation: {{metrics: nDCG@2}}")
+    path = write_config(folder, f"{files}evaluation: {{metrics: nDCG@2}}")
     assert load(path).warnings == (
         f"{path}:1:26: data.train: is the same file as data.truth; give two different files.",
         f"{path}:2:24: models.b: is the same file as data.truth; give two different files.",
@@ -325,7 +325,7 @@ evaluation:
   ties: random
 data: {truth: &file truth.csv, train: *file}
 """
-    configuration = load(written(folder, text))
+    configuration = load(write_config(folder, text))
     assert configuration.evaluation.settings() == {
         "metrics": ["nDCG", "Recall"],
         "top_k": (3, 5),
@@ -333,14 +333,16 @@ data: {truth: &file truth.csv, train: *file}
     }
     assert configuration.data.train == configuration.data.truth
     merged = text.replace("[3, 5]", "[3, five]")
-    assert refused(folder, merged) == [
+    assert error_lines(folder, merged) == [
         "3:14: top_k: five; cut-offs are whole numbers from 1 up, like top_k: [10, 20]."
     ]
 
 
 def test_ignores_keys_without_a_value(folder):
     configuration = load(
-        written(folder, "evaluation:\n  metrics: [nDCG@3]\n  top_k:\n  ties:\ndata:\nmodels:\n")
+        write_config(
+            folder, "evaluation:\n  metrics: [nDCG@3]\n  top_k:\n  ties:\ndata:\nmodels:\n"
+        )
     )
     assert (
         configuration.evaluation.settings() == {"metrics": ["nDCG@3"]}
@@ -712,14 +714,14 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("text", "expected"), MISTAKES, ids=range(len(MISTAKES)))
 def test_errors_have_a_position(folder, text, expected):
-    lines = refused(folder, text)
+    lines = error_lines(folder, text)
     assert any(line.startswith(expected) for line in lines), "\n".join(lines)
     assert "Traceback" not in "".join(lines) and "pydantic" not in "".join(lines)
 
 
 def test_reports_each_error_once(folder):
     """Only a misspelt key, which is also missing or also two names, makes two."""
-    several = [text for text, _ in MISTAKES if len(refused(folder, text)) > 1]
+    several = [text for text, _ in MISTAKES if len(error_lines(folder, text)) > 1]
     assert several == [
         "evaluation: {complex_metrics: [{nam: F1}]}",
         "models:\n  als:\n    pth: als.csv",
@@ -727,7 +729,7 @@ def test_reports_each_error_once(folder):
 
 
 def test_reports_all_errors_in_the_order_of_the_file(folder):
-    lines = refused(
+    lines = error_lines(
         folder,
         """models:
   als: alss.csv
@@ -758,14 +760,14 @@ data:
 
 def test_hints_at_files_in_the_current_folder(folder):
     Path("here.csv").write_text("user,item\n")
-    (line,) = refused(folder, "data: {truth: here.csv}")
+    (line,) = error_lines(folder, "data: {truth: here.csv}")
     assert (
         f"there is no file or folder '{folder / 'here.csv'}'. There is one in the current folder"
         in line
     )
     assert "write '../elsewhere/here.csv'" in line
-    load(written(folder, "data: {truth: ../elsewhere/here.csv}"))
-    load(written(folder, "data: {truth: '*.csv'}"))
+    load(write_config(folder, "data: {truth: ../elsewhere/here.csv}"))
+    load(write_config(folder, "data: {truth: '*.csv'}"))
 
 
 SYNTAX = [
@@ -814,7 +816,7 @@ SYNTAX = [
 
 @pytest.mark.parametrize(("text", "expected"), SYNTAX, ids=range(len(SYNTAX)))
 def test_syntax_errors_are_one_line_with_a_position(folder, text, expected):
-    (line,) = refused(folder, text)
+    (line,) = error_lines(folder, text)
     assert expected in line if not expected[0].isdigit() else line.startswith(expected), line
 
 
@@ -836,12 +838,12 @@ def test_any_text_loads_or_is_rejected(folder, data):
             + data.draw(st.sampled_from(" \t\n:-[]{},'\"#&*!|>%@?~0a\\=()\0"))
             + text[place + data.draw(st.integers(0, 3)) :]
         )
-    said = []
+    lines = []
     try:
-        load(written(folder, text))
+        load(write_config(folder, text))
     except weft.WeftError as error:
-        said = str(error).split("\n")
-    assert all(line.startswith(f"{folder / 'run.yaml'}:") for line in said)
+        lines = str(error).split("\n")
+    assert all(line.startswith(f"{folder / 'run.yaml'}:") for line in lines)
 
 
 def test_rejects_unreadable_files(folder):
@@ -855,7 +857,7 @@ def test_rejects_unreadable_files(folder):
     (folder / "bom.yaml").write_bytes(b"\xef\xbb\xbfevaluation: {seed: 3}\n")
     assert load(folder / "bom.yaml").evaluation.seed == 3
     with pytest.raises(weft.WeftError, match="no section 'evaluation:'"):
-        load_evaluation(written(folder, "data: {truth: gone.csv}"))
+        load_evaluation(write_config(folder, "data: {truth: gone.csv}"))
 
 
 # -------------------------------------------------------------------------------------------------
@@ -895,7 +897,7 @@ evaluation: {top_k: [5, 6], ties: random, metrics: [MRR],
   complex_metrics: [{name: F1, params: {beta: 2}}]}
 output: there
 """
-    path = written(folder, text)
+    path = write_config(folder, text)
     flags = {
         "data": {"truth": "../home/truth.csv"},
         "models": {"als": {"path": "../home/als.csv", "separator": ","}},
@@ -943,13 +945,13 @@ FILES = "data: {truth: truth.csv, train: train.csv}\nmodels: {als: als.csv, pop:
 
 
 def run_file(folder, evaluation="top_k: [1, 2], metrics: [nDCG, Recall, Gini, EPC]"):
-    return load(written(folder, f"{FILES}evaluation: {{{evaluation}}}\n"))
+    return load(write_config(folder, f"{FILES}evaluation: {{{evaluation}}}\n"))
 
 
 def test_run_matches_evaluate(folder):
-    told = []
-    outcome = config_run.run(run_file(folder), told.append)
-    assert told == ["reading the data", "evaluating als", "evaluating pop"]
+    steps = []
+    outcome = config_run.run(run_file(folder), steps.append)
+    assert steps == ["reading the data", "evaluating als", "evaluating pop"]
     assert (
         [result.name for result in outcome] == ["als", "pop"]
         and len(outcome) == 2
@@ -1003,8 +1005,8 @@ def test_ratings_can_be_ignored(folder):
         "data: {truth: {path: truth.csv, ratings: false}}\nmodels: {als: als.csv}\nevaluation: "
         "{top_k: 2, metrics: nDCG}"
     )
-    (unrated,) = config_run.run(load(written(folder, text)))
-    (rated,) = config_run.run(load(written(folder, text.replace("false", "true"))))
+    (unrated,) = config_run.run(load(write_config(folder, text)))
+    (rated,) = config_run.run(load(write_config(folder, text.replace("false", "true"))))
     lists = {"u1": ["a", "b"], "u2": ["c", "a"], "u3": ["d"]}
     assert (
         unrated["nDCG@2"]
@@ -1038,10 +1040,10 @@ def test_runs_every_test_and_correction(folder):
     )
     wanted += ", corrections: {bonferroni: true, fdr: true, alpha: 0.2}"
     evaluation = f"top_k: 2, metrics: [nDCG, Gini], stat_significance: {{{wanted}}}"
-    told = []
+    steps = []
     configuration = run_file(folder, evaluation=evaluation)
-    outcome = config_run.run(configuration, told.append)
-    assert told[-1] == "comparing the models"
+    outcome = config_run.run(configuration, steps.append)
+    assert steps[-1] == "comparing the models"
     assert [(one.correction, one.alpha) for one in outcome.comparisons] == [
         ("bonferroni", 0.2),
         ("fdr", 0.2),
@@ -1184,7 +1186,7 @@ def test_custom_metrics(folder, registered, named):
 
 def test_imports_installed_modules_by_name(folder):
     assert load(
-        written(folder, "evaluation: {custom_modules: [json, email.mime]}")
+        write_config(folder, "evaluation: {custom_modules: [json, email.mime]}")
     ).evaluation.custom_modules == [
         "json",
         "email.mime",
@@ -1196,7 +1198,7 @@ def test_rejects_modules_that_cannot_be_imported(folder, registered):
     (folder / "fails.py").write_text("\nvalue = 1 / 0\n")
     (folder / "broken.py").write_text("def x(:\n")
     (folder / "taken.py").write_text(OWN.format(name="nDCG", more=""))
-    lines = refused(
+    lines = error_lines(
         folder,
         "evaluation:\n  custom_modules: [nowhere, no.py, needs.py, fails.py, broken.py, taken.py, "
         "5]\n  metrics: [Mine@3]",
@@ -1309,7 +1311,7 @@ def test_warprec_files_run(warprec):
     text = WARPREC.replace(
         "  labels: {user_id_label: uid, item_id_label: iid, rating_label: stars}\n", ""
     )
-    outcome = config_run.run(load(written(warprec, text)))
+    outcome = config_run.run(load(write_config(warprec, text)))
     assert [result.name for result in outcome] == ["ProxyRecommender", "External_1", "External_2"]
     metrics = [
         "nDCG",
@@ -1334,7 +1336,7 @@ def test_warprec_files_run(warprec):
         }
         assert result.per_user is not None
     assert [comparison.correction for comparison in outcome.comparisons] == ["bonferroni"]
-    said = [
+    lines = [
         line.removeprefix(f"{warprec / 'run.yaml'}:").partition(": ")[2]
         for line in outcome.warnings
     ]
@@ -1358,13 +1360,13 @@ def test_warprec_files_run(warprec):
         "evaluation.neg_alpha: is ignored",
         "general: has no meaning here",
     ]
-    assert len(said) == len(starts)
-    for line, start in zip(said, starts):
+    assert len(lines) == len(starts)
+    for line, start in zip(lines, starts):
         assert line.startswith(start)
 
 
 def test_reads_data_of_warprec_files(warprec):
-    configuration = load(written(warprec, WARPREC))
+    configuration = load(write_config(warprec, WARPREC))
     truth = configuration.data.truth
     assert (truth.path, truth.separator, truth.header, truth.ratings) == (
         warprec / "split" / "test.tsv",
@@ -1377,9 +1379,9 @@ def test_reads_data_of_warprec_files(warprec):
     assert configuration.data.item_clusters.separator == ","
     assert configuration.evaluation.mask_seen is False and configuration.evaluation.seed == 42
     explicit = WARPREC.replace("implicit", "explicit").replace("mask_seen: none", "mask_seen: pair")
-    configuration = load(written(warprec, explicit))
+    configuration = load(write_config(warprec, explicit))
     assert configuration.data.truth.ratings and configuration.evaluation.mask_seen is True
-    mixed = load(written(warprec, WARPREC + "data: {truth: two.csv}\n"))
+    mixed = load(write_config(warprec, WARPREC + "data: {truth: two.csv}\n"))
     assert (
         mixed.data.truth.path == warprec / "two.csv"
         and mixed.data.train.path == warprec / "split" / "train.tsv"
@@ -1400,7 +1402,7 @@ def test_errors_in_warprec_files_name_their_keys(warprec):
         .replace("one.tsv", "none.tsv")
         .replace("candidates: all", "candidates: lukewarm")
     )
-    lines = refused(warprec, text.replace("mask_seen: none", "mask_seen: context"))
+    lines = error_lines(warprec, text.replace("mask_seen: none", "mask_seen: context"))
     starts = [
         "8:17: reader.split.local_path: there is no file or folder ",
         "31:26: models.ProxyRecommender.recommendation_file: there is no file or folder ",
@@ -1412,11 +1414,11 @@ def test_errors_in_warprec_files_name_their_keys(warprec):
         "models: {A: {recommendation_file: [one.tsv, two.csv]}, A_2: {recommendation_file: "
         "one.tsv}}"
     )
-    assert refused(warprec, taken) == [
+    assert error_lines(warprec, taken) == [
         "1:13: models.A: has several files, but 'A_2', the name of one of them, is taken; rename "
         "that model."
     ]
-    assert refused(warprec, "models: {ProxyRecommender: {separator: ','}}") == [
+    assert error_lines(warprec, "models: {ProxyRecommender: {separator: ','}}") == [
         "1:28: models.ProxyRecommender: ProxyRecommender needs 'recommendation_file', the file "
         "with the lists."
     ]
@@ -1428,15 +1430,15 @@ reader: {loading_strategy: dataset, reading_method: local, local_path: ratings.t
 models: {A: {recommendation_file: one.tsv}}
 evaluation: {top_k: 2, metrics: [nDCG]}
 """
-    configuration = load(written(warprec, text))
+    configuration = load(write_config(warprec, text))
     assert "reader: is ignored (loading_strategy: 'dataset')" in "".join(configuration.warnings)
     with pytest.raises(weft.WeftError, match="no data; add 'data:'"):
         config_run.run(configuration)
     (result,) = config_run.run(
-        load(written(warprec, text), {"data": {"truth": warprec / "split" / "test.tsv"}})
+        load(write_config(warprec, text), {"data": {"truth": warprec / "split" / "test.tsv"}})
     )
     assert result.name == "A"
-    assert load(written(warprec, "models: {BPR: {k: 5}}\nsplitter: {}")).models == {}
+    assert load(write_config(warprec, "models: {BPR: {k: 5}}\nsplitter: {}")).models == {}
 
 
 # --------------------------------------------------------------------------------------------------
@@ -1652,7 +1654,7 @@ evaluation:
   metrics: [{", ".join(sorted(names))}]
   profile: warprec
 """
-    (result,) = config_run.run(load(written(folder, text)))
+    (result,) = config_run.run(load(write_config(folder, text)))
     theirs = stored("ml100k_tlo/itemknn/rating")["warprec"]
     for name in names:
         for k in (10, 100):
