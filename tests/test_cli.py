@@ -1600,10 +1600,8 @@ def test_completion_can_be_installed(tmp_path):
 def test_debug_shows_the_traceback_before_or_after_the_command(folder, call):
     for arguments in (["--debug", *BRIEF, "--ties", "x"], [*BRIEF, "--ties", "x", "--debug"]):
         printed = call(*arguments, cwd=folder, code=2).stderr
-        assert (
-            "Traceback" in printed
-            and printed.splitlines()[-1].startswith("error: --ties x is not known")
-        ) or "--ties" in printed
+        assert "Traceback" in printed
+        assert printed.splitlines()[-1].startswith("error: --ties x is not known")
     assert "Traceback" not in call(*BRIEF, "--ties", "x", cwd=folder, code=2).stderr
 
 
