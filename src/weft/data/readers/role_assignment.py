@@ -32,7 +32,7 @@ ROLES_OF_USE = {
 }
 ID_LISTS = ("items", "users")
 REQUIRED_ROLES = (*ID_ROLES, "label")
-_TREC_USES = {"run": ("lists", "candidates"), "qrels": ("truth", "train", "candidates")}
+_TREC_USES = {"run": ("lists", "candidates"), "qrels": ("truth", "train", "timed", "candidates")}
 
 Assignment = tuple[dict[str, str], tuple[str, ...]]
 
