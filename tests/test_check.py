@@ -965,6 +965,34 @@ def test_a_metric_that_fails_is_a_finding_and_the_check_goes_on():
     assert linear.kinds == ("short-lists",)
 
 
+def test_ratings_that_are_ignored_raise_no_finding(tmp_path):
+    graded = pl.DataFrame(
+        {"user": ["a", "a", "b", "b"], "item": ["x", "y", "z", "x"], "rating": [5000.0, 0, 3, -1]}
+    )
+    lists = {"a": ["x", "y"], "b": ["y", "z"]}
+    found = weft.check(lists, graded, top_k=2).kinds
+    assert found == ("negative-ratings", "failing-metric", "zero-ratings")
+    checked = weft.check(lists, graded, top_k=2, implicit=True)
+    assert checked.findings == ()
+    result = weft.evaluate(lists, graded, metrics=METRICS, top_k=2, implicit=True)
+    assert checked.values["lists"] == {value.name: value.value for value in result.values}
+    missing = graded.with_columns(rating=pl.Series([5000.0, 0, 3, None]))
+    assert weft.check(lists, missing, top_k=2, implicit=True).kinds == ("not-finite-ratings",)
+    with pytest.raises(SettingError, match="implicit"):
+        weft.check(lists, graded, top_k=2, implicit=True, relevance_threshold=2)
+    graded.write_csv(tmp_path / "truth.csv")
+    rows = [(user, item) for user, row in lists.items() for item in row]
+    pl.DataFrame(rows, schema=["user", "item"], orient="row").write_csv(tmp_path / "lists.csv")
+    files = ["--recs", str(tmp_path / "lists.csv"), "--truth", str(tmp_path / "truth.csv")]
+    done = CliRunner().invoke(app, ["check", *files, "-k", "2", "--implicit", "--strict"])
+    assert done.exit_code == 0, done.output
+    (tmp_path / "run.yaml").write_text(
+        "data: {truth: {path: truth.csv, ratings: false}}\nmodels: {lists: lists.csv}\n"
+    )
+    done = CliRunner().invoke(app, ["check", str(tmp_path / "run.yaml"), "-k", "2", "--strict"])
+    assert done.exit_code == 0, done.output
+
+
 def test_nothing_but_failing_metrics():
     checked = weft.check(PLAYED, PLAYS, metrics=["nDCG@3", "nDCG@2"], top_k=1)
     assert checked.kinds == ("failing-metric", "short-lists")

@@ -24,7 +24,9 @@ _FORMATS = ("table", "json")
 
 @add_options(
     *FILE_OPTIONS,
-    *settings_options("metrics", "top_k", "relevance_threshold", "feature_separator", "profile"),
+    *settings_options(
+        "metrics", "top_k", "relevance_threshold", "implicit", "feature_separator", "profile"
+    ),
     *READING_OPTIONS,
 )
 def check(

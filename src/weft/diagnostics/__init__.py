@@ -21,6 +21,7 @@ from weft.diagnostics.rejected_rows import (
     check_list_rows,
     check_train_rows,
     check_truth_rows,
+    ignore_ratings,
     repair_lists,
     repair_train,
     repair_truth,
@@ -28,7 +29,6 @@ from weft.diagnostics.rejected_rows import (
 from weft.diagnostics.what_if import DraftFinding, EffectEvaluator, Inputs, leave_metrics_out
 from weft.errors import SettingError, UnknownParameter, check_choice, did_you_mean
 from weft.evaluation.settings import EvaluationSettings
-from weft.metrics.profiles import find_profile
 
 if TYPE_CHECKING:
     from weft.config import Configuration
@@ -55,6 +55,7 @@ class CheckOptions(TypedDict, total=False):
     item_features: Any
     feature_separator: str | None
     relevance_threshold: float | None
+    implicit: bool
     candidates: str
     profile: str | None
 
@@ -74,8 +75,8 @@ def check(
 
     The arguments are those of `weft.evaluate`: `source` are lists (a file, a frame, `{user:
     [items]}`, `{user: {item: score}}`). `options` are user_groups, item_clusters, item_features,
-    feature_separator, relevance_threshold, candidates ("all", "cold", "warm" or "listed") and
-    profile. For each
+    feature_separator, relevance_threshold, implicit, candidates ("all", "cold", "warm" or "listed")
+    and profile. For each
     finding, the metrics are evaluated again with the finding repaired or treated differently. Rows
     that `weft.evaluate` rejects are findings of severity "error", not exceptions; a file that
     cannot be read at all raises as usual.
@@ -168,10 +169,8 @@ def _check_model(
     """
     name = data.lists.where
     begin(f"looking at {name}")
-    threshold = settings.relevance_threshold
-    if threshold is None and settings.profile is not None:
-        threshold = find_profile(settings.profile).settings.get("relevance_threshold")
-    repaired, drafts = _check_rows(data, threshold)
+    resolved = settings.resolve(data.available)
+    repaired, drafts = _check_rows(data, resolved)
     begin(f"evaluating {name}")
     result, failures = repaired.evaluate(settings)
     drafts += [failure.draft(name) for failure in failures]
@@ -180,7 +179,6 @@ def _check_model(
     depths |= {spec.k for failure in failures for spec in failure.specs}
     cutoffs = sorted(k for k in depths if k is not None)
     begin(f"comparing {name} with the truth")
-    resolved = settings.resolve(repaired.for_evaluation().available)
     drafts += check_across_tables(repaired, resolved, cutoffs)
     drafts += check_within_lists(repaired.lists, cutoffs, evaluated)
     values = {value.name: value.value for value in evaluated}
@@ -192,7 +190,7 @@ def _check_model(
     return findings, values, any(draft.severity == "error" for draft in drafts)
 
 
-def _check_rows(data: Inputs, threshold: float | None) -> tuple[Inputs, list[DraftFinding]]:
+def _check_rows(data: Inputs, settings: EvaluationSettings) -> tuple[Inputs, list[DraftFinding]]:
     """Return the repaired inputs, and the findings about rows that an evaluation rejects."""
     tables = (data.truth, data.train)
     width = next((table.width for table in tables if table is not None and table.width), None)
@@ -200,6 +198,9 @@ def _check_rows(data: Inputs, threshold: float | None) -> tuple[Inputs, list[Dra
         data = replace(data, items=pl.int_range(width, dtype=pl.Int64, eager=True))
     drafts = [*check_unreadable_ids(data), *check_id_types(data)]
     data = unify_id_types(data)
+    threshold = settings.relevance_threshold
+    if settings.implicit:
+        data = replace(data, truth=ignore_ratings(data.truth))
     drafts += check_truth_rows(data.truth, threshold)
     if data.train is not None:
         drafts += check_train_rows(data.train)
@@ -242,6 +243,10 @@ def check_configuration(
     assert configuration.data is not None
     data: dict[str, Any] = {name: file.file() for name, file in configuration.data.files().items()}
     data.pop("candidates", None)
+    if not configuration.data.truth.ratings:
+        table = read_table(data["truth"], "truth", use="timed")
+        columns = {role: column for role, column in table.columns.items() if role != "rating"}
+        data["truth"] = replace(table, columns=columns)
     return check_models(
         {name: file.file() for name, file in configuration.models.items()},
         data.pop("truth"),
@@ -250,6 +255,7 @@ def check_configuration(
         top_k=evaluation.top_k,
         feature_separator=evaluation.feature_separator,
         relevance_threshold=evaluation.relevance_threshold,
+        implicit=evaluation.implicit,
         candidates=evaluation.candidates,
         profile=evaluation.profile,
         begin=begin,

@@ -90,6 +90,12 @@ def repair_truth(
     return table.with_frame(frame)
 
 
+def ignore_ratings(table: RawTable) -> RawTable:
+    """Return truth with rating 1 for all ratings that are finite."""
+    rating = pl.when(_finite("rating")).then(1.0).otherwise("rating").alias("rating")
+    return table.with_frame(table.frame.with_columns(rating))
+
+
 def repair_train(table: RawTable) -> RawTable:
     """Return train with rating 1 for ratings that are not finite (the item was seen)."""
     rating = pl.when(_finite("rating")).then("rating").otherwise(1.0)

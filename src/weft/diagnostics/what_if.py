@@ -31,6 +31,11 @@ class Inputs:
     items: pl.Series | None
     labels: Mapping[str, Any]
 
+    @property
+    def available(self) -> set[str]:
+        """The names of the inputs that exist, as `EvaluationSettings.resolve` takes them."""
+        return {"lists", *self.labels} | ({"train"} if self.train is not None else set())
+
     def tables(self) -> dict[str, RawTable]:
         """Return all tables by name."""
         tables = (self.lists, self.truth, self.train)
