@@ -78,7 +78,7 @@ def _part_of(users, number):
 def evaluate(source, truth, *, parts=3, shuffle=True, collect=True, **settings):
     """`weft.evaluate` on partitions of the users."""
     is_model = callable(source) or hasattr(source, "score")
-    given, arguments = take_user_inputs(
+    given, arguments, positions = take_user_inputs(
         bind_arguments(source, truth, settings), has_lists=not is_model, engine="the test"
     )
     frames, origins = {}, {}
@@ -90,8 +90,9 @@ def evaluate(source, truth, *, parts=3, shuffle=True, collect=True, **settings):
         frames = {
             name: frame.sample(fraction=1, shuffle=True, seed=1) for name, frame in frames.items()
         }
+    partitions = split(frames, parts, source if is_model else None)
     result, answers = evaluate_partitions(
-        split(frames, parts, source if is_model else None), origins, arguments, engine="the test"
+        partitions, origins, arguments, positions, engine="the test"
     )
     if collect and arguments["per_user"]:
         per_user, labels = collect_user_tables(answers)
@@ -130,6 +131,7 @@ def assert_same(found, expected, *, but=()):
         assert (mine is None) == (theirs is None), name
         if mine is not None:
             pl.testing.assert_frame_equal(mine, theirs, abs_tol=1e-9, rel_tol=1e-9)
+    assert found.provenance["ids"] == expected.provenance["ids"]
     ours, others = (result.provenance["fingerprint"] for result in (found, expected))
     assert ours["truth"] == others["truth"] and ours["source_kind"] == others["source_kind"]
     assert ours.get("candidates") == others.get("candidates")

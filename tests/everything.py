@@ -2,6 +2,7 @@
 of each of the four kinds.
 """
 
+import numpy as np
 import torch
 from torchmetrics.utilities import dim_zero_cat
 
@@ -57,6 +58,17 @@ def about(num_users, num_items):
             {"drama", number % 3} - {0} if number % 4 else set() for number in range(num_items)
         ],
     }
+
+
+BY_POSITION = {"users": "positions", "items": "positions"}
+
+
+def by_position(source):
+    """Arguments of `evaluate` for ids that are row and column numbers of the source."""
+    if isinstance(source, (torch.Tensor, np.ndarray, weft.Factors)):
+        return BY_POSITION
+    is_model = callable(source) or hasattr(source, "score")
+    return {"items": "positions"} if is_model else {}
 
 
 class FirstHalf(weft.UserAverageTopKMetric):

@@ -96,6 +96,7 @@ class Problem:
         before = self.scores.clone()
         named = {
             "users": list(self.users),
+            "items": "positions",
             "train": self.train,
             "relevance_threshold": self.threshold,
         }

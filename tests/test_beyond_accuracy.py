@@ -208,6 +208,7 @@ class Problem:
             self.scores,
             self.truth,
             users=list(self.users),
+            items="positions",
             train=self.train,
             mask_seen=self.mask_seen,
             relevance_threshold=self.threshold,

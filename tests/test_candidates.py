@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from everything import BUILT_IN, about
+from everything import BUILT_IN, BY_POSITION, about
 from oracles import RankedList, lauc
 from weft.errors import InputError, MissingInput, SettingError
 from weft.ranking import TIE_RULES
@@ -588,6 +588,7 @@ def test_evaluator_takes_candidates():
         {user: dict.fromkeys(row, 1) for user, row in enumerate(truth)},
         candidates=dict(enumerate(candidates)),
         **settings,
+        **BY_POSITION,
     )
     dense = torch.zeros(12, 20)
     for user, row in enumerate(truth):
@@ -609,12 +610,8 @@ def test_evaluator_takes_candidates():
     within = {
         user: [item for item in row if item in candidates[user]] for user, row in enumerate(truth)
     }
-    assert (
-        evaluator.compute()["nDCG@5"]
-        == weft.evaluate(scores, within, candidates=dict(enumerate(candidates)), metrics="nDCG@5")[
-            "nDCG@5"
-        ]
-    )
+    given = {"candidates": dict(enumerate(candidates)), "metrics": "nDCG@5", **BY_POSITION}
+    assert evaluator.compute()["nDCG@5"] == weft.evaluate(scores, within, **given)["nDCG@5"]
 
 
 def test_evaluator_rejects_wrong_candidates():

@@ -17,9 +17,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import weft
-from everything import ACCURACY, BUILT_IN, about
+from everything import ACCURACY, BUILT_IN, BY_POSITION, about, by_position
 from oracles import Case, summary
-from weft.errors import SettingError
+from weft.errors import InputError, InputWarning, SettingError
 from weft.metrics.registry import built_in_metrics
 from weft.ranking import TIE_RULES
 
@@ -40,9 +40,8 @@ U_IDS, I_IDS = [f"u{n}" for n in range(USERS)], [f"i{n}" for n in range(ITEMS)]
 
 
 def evaluate(source, truth=TRUTH, **settings):
-    return weft.evaluate(
-        source, truth, **{"metrics": ["nDCG", "GAUC"], "top_k": [4, 20], "train": TRAIN, **settings}
-    )
+    common = {"metrics": ["nDCG", "GAUC"], "top_k": [4, 20], "train": TRAIN}
+    return weft.evaluate(source, truth, **{**common, **by_position(source), **settings})
 
 
 def numbers(result):
@@ -215,7 +214,7 @@ def test_factors_of_two_types_use_the_wider_type():
     pair = weft.Factors(
         torch.ones(1, 1), torch.tensor([[1.0], [1.0 + 2**-40]], dtype=torch.float64)
     )
-    assert weft.evaluate(pair, {0: [1]}, metrics="MRR@2")["MRR@2"] == 1.0
+    assert weft.evaluate(pair, {0: [1]}, metrics="MRR@2", **BY_POSITION)["MRR@2"] == 1.0
 
 
 def test_models_score_each_user_once():
@@ -482,6 +481,128 @@ def test_zeros_are_absent_in_matrices_and_ratings_elsewhere():
         assert evaluate(SCORES, truth).counts["relevant_items"] == 1
 
 
+# ---------------------------------------------------------------------------- ids and positions
+
+# Scores that rank the relevant item of every user first; ids count from 1, as in MovieLens.
+FROM_ONE = {user: [3 * user % 5 + 1] for user in range(1, 7)}
+BEST_FIRST = torch.eye(5)[[3 * user % 5 for user in range(1, 7)]]
+ONE_IDS = {"users": range(1, 7), "items": range(1, 6)}
+
+
+def frame_of(interactions):
+    rows = [(user, item) for user, row in interactions.items() for item in row]
+    return pl.DataFrame(rows, schema=["user", "item"], orient="row")
+
+
+def unlike_positions(source, truth, **settings):
+    """The warnings about ids that nobody called positions, which are notes too; and the result."""
+    with pytest.warns(InputWarning) as warned:
+        result = weft.evaluate(source, truth, metrics="nDCG@1", **settings)
+    texts = [str(one.message) for one in warned]
+    assert all(one.filename == __file__ for one in warned)
+    assert set(texts) <= set(result.notes)
+    return texts, result
+
+
+OF_SCORES = {
+    "matrix": lambda scores: scores,
+    "array": lambda scores: scores.numpy(),
+    "factors": lambda scores: weft.Factors(scores, torch.eye(scores.shape[1])),
+}
+
+
+@pytest.mark.parametrize("source", OF_SCORES.values(), ids=OF_SCORES)
+@pytest.mark.parametrize("argument", ["truth", "train"])
+def test_a_frame_or_a_file_with_scores_needs_ids_or_positions(source, argument, tmp_path):
+    frame = frame_of({user: row for user, row in FROM_ONE.items() if user < 4})
+    frame.write_csv(tmp_path / "rows.csv")
+    scores = source(torch.rand(7, 6))
+    for rows in (frame, frame.lazy(), frame.to_pandas(), tmp_path / "rows.csv"):
+        inputs = {"truth": {0: [0]}, "metrics": "nDCG@1", argument: rows}
+        with pytest.raises(
+            InputError,
+            match=rf"^{argument} has ids, but it is not known which rows and columns of the scores "
+            r"they belong to. Give .* with users= and items=, or users='positions', "
+            r"items='positions' if the ids are the numbers",
+        ):
+            weft.evaluate(scores, **inputs)
+        result = weft.evaluate(scores, **inputs, **BY_POSITION)
+        assert result.provenance["ids"] == {"users": "positions", "items": "positions"}
+        assert not any("numbers of the scores" in note for note in result.notes)
+        weft.evaluate(scores, **inputs, users=range(7), items=range(6))
+
+
+@pytest.mark.parametrize("source", OF_SCORES.values(), ids=OF_SCORES)
+def test_ids_that_count_from_one_are_a_warning_with_the_fix(source):
+    wrong = torch.cat([BEST_FIRST, BEST_FIRST[:1]])  # rows of user 1 to 6, and one that is unused
+    wrong = torch.cat([wrong, torch.zeros(7, 1)], dim=1)
+    texts, result = unlike_positions(source(wrong), FROM_ONE, train={1: [3]})
+    assert texts == [
+        "no user of truth and train has the id 0, so their ids may count from 1, but they are read "
+        "as row numbers of the scores, 0 to 6. Give the ids of the rows with users=[...], or "
+        "users='positions' if they are row numbers",
+        "no item of truth and train has the id 0, so their ids may count from 1, but they are read "
+        "as column numbers of the scores, 0 to 5. Give the ids of the columns with items=[...], or "
+        "items='positions' if they are column numbers",
+    ]
+    assert result.notes[2] == (
+        "user ids are read as row numbers and item ids are read as column numbers of the scores"
+    )
+    assert result["nDCG@1"] == 0
+    right = weft.evaluate(source(BEST_FIRST), FROM_ONE, metrics="nDCG@1", **ONE_IDS)
+    assert right["nDCG@1"] == 1 and right.provenance["ids"] == dict.fromkeys(ONE_IDS, "given")
+    assert not any("ids" in note for note in right.notes)
+
+
+def test_each_axis_is_judged_by_itself():
+    scores = torch.rand(7, 6)
+    assert len(unlike_positions(scores, {0: [1]})[0]) == 1
+    texts, _ = unlike_positions(scores, {1: [0]})
+    assert "no user of truth has the id 0" in texts[0] and len(texts) == 1
+    assert len(unlike_positions(scores, {1: [1]}, users="positions")[0]) == 1
+    assert len(unlike_positions(scores, frame_of({1: [1]}), items=range(6))[0]) == 1
+    for truth, train in (({0: [0]}, None), ({1: [1]}, {0: [0]}), ({1: [0], 0: []}, None)):
+        result = weft.evaluate(scores, truth, train=train, metrics="nDCG@1")
+        assert result.notes[0].startswith("user ids are read as row numbers and item ids")
+    for truth in ({}, torch.zeros(7, 6), np.eye(7, 6)):  # there are no ids
+        result = weft.evaluate(scores, truth, metrics="nDCG@1")
+        assert not any("are read as" in note for note in result.notes)
+        assert result.provenance["ids"] == {"users": "positions", "items": "positions"}
+
+
+def test_the_columns_of_a_model_are_positions_and_its_users_are_not():
+    def model(users):
+        return torch.rand(len(users), 6)
+
+    assert len(unlike_positions(model, FROM_ONE)[0]) == 1
+    with pytest.raises(InputError, match=r"which columns of the scores .* with items=, or items='"):
+        weft.evaluate(model, frame_of(FROM_ONE), metrics="nDCG@1")
+    result = weft.evaluate(model, frame_of(FROM_ONE), metrics="nDCG@1", items="positions")
+    assert result.provenance["ids"] == {"users": "truth", "items": "positions"}
+    with pytest.raises(SettingError, match=r"users='positions' says .* a model is called with"):
+        weft.evaluate(model, FROM_ONE, metrics="nDCG@1", users="positions")
+
+
+def test_lists_have_no_positions():
+    lists = {1: [2, 3]}
+    for name in ("users", "items"):
+        with pytest.raises(SettingError, match=rf"^{name}='positions' says that .* lists name"):
+            weft.evaluate(lists, FROM_ONE, metrics="nDCG@1", **{name: "positions"})
+    result = weft.evaluate(lists, FROM_ONE, metrics="nDCG@1")
+    assert result.provenance["ids"] == {"users": "lists", "items": "lists"}
+
+
+def test_ids_beyond_the_positions_are_refused_with_a_hint():
+    with pytest.raises(
+        InputError, match=r"(?s)users .*\nThe user ids are 1 to 6: they count from 1"
+    ):
+        weft.evaluate(torch.rand(6, 7), FROM_ONE, metrics="nDCG@1")
+    with pytest.raises(InputError, match=r"(?s)columns? .*\nThe item ids are 1 to 5: they count"):
+        weft.evaluate(torch.rand(7, 5), FROM_ONE, metrics="nDCG@1")
+    with pytest.raises(InputError, match=r"(?s)item 1, rating 1\nGive the ids of the scores' rows"):
+        weft.evaluate(torch.rand(6, 7), {9: [1]}, metrics="nDCG@1")
+
+
 EMPTY = {
     "dict": {},
     "dict of nothing": {0: {}, 1: []},
@@ -647,7 +768,12 @@ def watch():
     """
     with Largest([]):  # what is imported on first use does not count
         weft.evaluate(
-            torch.rand(2, 3), {0: [1]}, metrics=BUILT_IN, top_k=1, train={0: [1]}, **about(2, 3)
+            torch.rand(2, 3),
+            {0: [0]},
+            metrics=BUILT_IN,
+            top_k=1,
+            train={0: [0]},
+            **about(2, 3),
         )
 
     def watched(work, *given):

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 import weft
 import weft.config
 from apart import evaluate as evaluate_apart
-from everything import ACCURACY, BUILT_IN, about
+from everything import ACCURACY, BUILT_IN, BY_POSITION, about
 from weft.cli import app
 from weft.config.run import run as run_configuration
 from weft.data import Interactions, Train
@@ -192,7 +192,7 @@ def inputs(kind="strings", **changed):
         "item_clusters": by_id(items, CLUSTERS),
         "item_features": by_id(items, FEATURES),
     }
-    given |= {} if kind == "numbers" else {"users": users, "items": items}
+    given |= BY_POSITION if kind == "numbers" else {"users": users, "items": items}
     return {"metrics": METRICS, "top_k": [2], "mask_seen": False, **given, **changed}
 
 

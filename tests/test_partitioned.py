@@ -439,16 +439,15 @@ def test_errors_show_rows_without_ids():
 
 def in_parts(lists, truth, **settings):
     """As an engine does that reads the frames itself."""
-    _, arguments = take_user_inputs(
+    _, arguments, positions = take_user_inputs(
         bind_arguments(lists, truth, settings), has_lists=True, engine="the test"
     )
     origins = {
         "source": InputOrigin("source", columns=("user", "item", "score")),
         "truth": InputOrigin("truth", columns=("user", "item", "rating")),
     }
-    return evaluate_partitions(
-        split({"source": lists, "truth": truth}, 4), origins, arguments, engine="the test"
-    )[0]
+    partitions = split({"source": lists, "truth": truth}, 4)
+    return evaluate_partitions(partitions, origins, arguments, positions, engine="the test")[0]
 
 
 def test_errors_of_several_partitions_are_one_error():

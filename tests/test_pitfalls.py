@@ -17,7 +17,7 @@ from scipy import stats
 from torchmetrics import MetricCollection
 
 import weft
-from everything import BUILT_IN, about
+from everything import BUILT_IN, about, by_position
 from weft.errors import InputError, SettingError, UnknownMetric
 from weft.metrics.names import parse_name
 from weft.metrics.registry import build_metric, built_in_metrics, needs_cutoff
@@ -28,7 +28,8 @@ NONE = -math.inf
 
 def evaluate(scores, truth, metrics, top_k=None, **settings):
     scores = torch.tensor(scores, dtype=torch.float64) if isinstance(scores, list) else scores
-    return weft.evaluate(scores, truth, metrics=metrics, top_k=top_k, **settings)
+    settings = {"metrics": metrics, "top_k": top_k, **by_position(scores), **settings}
+    return weft.evaluate(scores, truth, **settings)
 
 
 def ranked(lists, items):

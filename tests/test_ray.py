@@ -16,10 +16,10 @@ import torch
 import weft
 from apart import assert_same, some_lists
 from engines import require_ray
-from everything import BUILT_IN, about
+from everything import BUILT_IN, BY_POSITION, about
 from test_partitioned import WITH_EMPTY_ROWS, WITH_EMPTY_TRAIN
 from weft.engines import ray as on_ray
-from weft.errors import EngineError, InputError, MissingExtra, SettingError
+from weft.errors import EngineError, InputError, InputWarning, MissingExtra, SettingError
 
 USERS, ITEMS = 90, 40
 generator = np.random.default_rng(99)
@@ -281,7 +281,18 @@ def test_factors():
         item_biases=np.arange(ITEMS) / 20,
     )
     settings = {"metrics": ["nDCG", "Gini"], "top_k": 3, "per_user": True}
-    both(pair, TRUTH, 3, train=TRAIN, **settings)
+    both(pair, TRUTH, 3, train=TRAIN, **BY_POSITION, **settings)
+    for given in ({}, {"train": TRAIN}):
+        errors = []
+        for evaluate in (on_ray.evaluate, weft.evaluate):
+            with pytest.raises(InputError) as caught:
+                evaluate(pair, TRUTH, **given, **settings)
+            errors.append(str(caught.value))
+        assert errors[0] == errors[1] and "users='positions', items='positions'" in errors[0]
+    with pytest.warns(InputWarning) as warned:
+        both(pair, {1: [2], 5: [0]}, 2, **settings)
+    texts = [str(one.message) for one in warned]
+    assert texts[0] == texts[1] and texts[0].startswith("no user of truth has the id 0")
     names = [f"user {number}" for number in range(USERS + 6)]
     truth = TRUTH.with_columns(pl.format("user {}", "user").alias("user"), pl.col("item") + 100)
     both(pair, truth, 200, users=names, items=range(100, 100 + ITEMS), **settings)
@@ -528,6 +539,7 @@ def test_a_function_without_items():
         metrics=["nDCG", "AUC", "Gini"],
         top_k=[3],
         train=TRAIN,
+        items="positions",
         per_user=True,
         bootstrap=10,
     )
@@ -556,7 +568,8 @@ def test_actors_of_the_user(tmp_path):
 
     mark = str(tmp_path / "died")
     kind = ray.remote(max_restarts=1, max_task_retries=1)(Loaded)
-    settings = {"metrics": ["nDCG"], "top_k": [3], "candidates": LISTS.select("user", "item")}
+    settings = {"metrics": ["nDCG"], "top_k": [3], "items": "positions"}
+    settings["candidates"] = LISTS.select("user", "item")
     result = on_ray.evaluate([kind.remote(mark)], TRUTH, workers=1, **settings)
     assert_same(result, weft.evaluate(Loaded(), TRUTH, **settings))
     assert Path(mark).exists()

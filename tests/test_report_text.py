@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import weft
 from doc_commands import write_data
+from everything import BY_POSITION
 from weft import cli
 from weft.config import from_mapping, load
 from weft.config import run as config_run
@@ -550,7 +551,7 @@ def evaluated(name="als", **more):
         "top_k": [5, 10],
         "train": {user: [(user + 1) % 30] for user in range(40)},
     }
-    return weft.evaluate(scores, truth, name=name, **(settings | more))
+    return weft.evaluate(scores, truth, name=name, **BY_POSITION, **(settings | more))
 
 
 def test_facts_describe_the_data():

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 import torch
 
 import weft
+from everything import by_position
 from weft.errors import InputError
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
@@ -39,7 +40,7 @@ def evaluate(truth=None, scores=SCORES, **settings):
     return weft.evaluate(
         scores,
         TRUTH if truth is None else truth,
-        **{"metrics": METRICS, "top_k": [2, 5], **settings},
+        **{"metrics": METRICS, "top_k": [2, 5], **by_position(scores), **settings},
     )
 
 

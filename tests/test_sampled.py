@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from everything import BUILT_IN, about
+from everything import BUILT_IN, BY_POSITION, about
 from weft.errors import SettingError
 from weft.evaluation.candidates import draw
 from weft.ranking import TIE_RULES
@@ -428,6 +428,7 @@ def test_result_records_the_sampling():
         strategy="sampled",
         num_negatives=20,
         seed=3,
+        **BY_POSITION,
     )
     said = {
         "strategy": "sampled",

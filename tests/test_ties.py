@@ -13,6 +13,7 @@ from scipy.stats import chisquare
 from sklearn.metrics import ndcg_score
 
 import weft
+from everything import BY_POSITION
 from oracles import tied_groups
 from test_accuracy import METRICS, SPECS, Problem, check, close, problems, quick, tables, text
 from weft.data.targets import read_target
@@ -277,7 +278,9 @@ def test_expected_does_not_depend_on_the_position_of_the_target():
     """
     names = [text(*spec) for spec in SPECS if spec[0] != "AUC"]
     runs = [
-        weft.evaluate(torch.ones(1, 10), {0: [item]}, metrics=names, top_k=3, ties="expected")
+        weft.evaluate(
+            torch.ones(1, 10), {0: [item]}, metrics=names, top_k=3, ties="expected", **BY_POSITION
+        )
         for item in range(10)
     ]
     assert all(
@@ -289,7 +292,7 @@ def test_expected_does_not_depend_on_the_position_of_the_target():
     )
     assert runs[0]["LAUC@3"] == close(1 / 2)
     first = weft.evaluate(torch.ones(1, 10), {0: [0]}, metrics="HitRate@3")
-    last = weft.evaluate(torch.ones(1, 10), {0: [9]}, metrics="HitRate@3")
+    last = weft.evaluate(torch.ones(1, 10), {0: [9]}, metrics="HitRate@3", **BY_POSITION)
     assert (first["HitRate@3"], last["HitRate@3"]) == (1, 0)
     for item in (0, 9):
         drawn = weft.evaluate(
@@ -297,6 +300,7 @@ def test_expected_does_not_depend_on_the_position_of_the_target():
             {user: [item] for user in range(4000)},
             metrics="HitRate@3",
             ties="random",
+            **BY_POSITION,
         )
         assert drawn["HitRate@3"] == pytest.approx(0.3, abs=4 * math.sqrt(0.3 * 0.7 / 4000))
 

@@ -23,6 +23,8 @@ import math
 import numbers
 import operator
 import re
+import sys
+import warnings
 from collections.abc import Callable, Iterable
 
 # A reference to a setting inside a message: \x02 name \x1f repr(value), possibly empty, \x03.
@@ -107,6 +109,14 @@ class UnknownParameter(SettingError, TypeError):
 
 class InputWarning(UserWarning):
     """Data that can be evaluated, but is probably not what was meant; also a note of the result."""
+
+
+def warn_about_input(message: str) -> None:
+    """Issue an `InputWarning` at the line outside of Weft that called it."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("weft."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(render(message), InputWarning, stacklevel=level)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,9 +16,11 @@ from weft.data.evaluation_inputs import (
     EvaluationInputs,
     InputTables,
     common_user_notes,
+    describe_ids,
     has_common_items,
     list_axes,
     named_users,
+    position_notes,
     score_axes,
 )
 from weft.data.extra_users import skip_extra_users
@@ -77,6 +79,7 @@ class GlobalStats:
     labels: Mapping[str, Any]
     groups: Mapping[str, GroupNames]
     notes: tuple[str, ...] = ()
+    ids: Mapping[str, str] = field(default_factory=dict)  # how the ids of users and items were read
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,8 @@ def build_dataset(
         user_values = _read_user_values(tables, slices, axes, rows)
     if stats is None:
         stats = _local_stats(tables, axes, rows, user_values, settings.feature_separator)
+        notes = (*stats.notes, *position_notes(inputs, tables, axes))
+        stats = replace(stats, notes=notes, ids=describe_ids(inputs, axes))
     groups = {}
     for name, values in user_values.items():
         if name in stats.groups:

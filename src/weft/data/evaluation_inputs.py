@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from weft.data.interaction_readers import read_interactions, read_pairs
 from weft.data.interactions import InteractionTable
+from weft.data.positions import PositionalIds, are_positions, check_declared
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.recommendations import are_lists
 from weft.data.sources import ListSource, Model, Source
@@ -84,14 +85,23 @@ class InputTables:
     items: Any
     labels: Mapping[str, Any]
     has_item_order: bool  # True if the caller knows the order of the items
+    declared_positions: frozenset[str] = frozenset()  # "users", "items"
 
     @classmethod
     def read(cls, inputs: EvaluationInputs) -> InputTables:
         """Read the inputs. The source must be open."""
+        check_declared(
+            inputs.users,
+            inputs.items,
+            has_lists=isinstance(inputs.source, ListSource),
+            is_model=isinstance(inputs.source, Model),
+        )
         truth = read_interactions(inputs.truth, "truth")
         train = None if inputs.train is None else read_interactions(inputs.train, "train")
         candidates = inputs.candidates
         tables = {"users": inputs.users, "items": inputs.items, **inputs.labels}
+        declared = frozenset(name for name in ("users", "items") if are_positions(tables[name]))
+        tables |= dict.fromkeys(declared)
         for name, table in tables.items():
             if table is not None and is_file(table):
                 tables[name] = read_table(table, name)
@@ -110,6 +120,7 @@ class InputTables:
             items=tables.pop("items"),
             labels=tables,
             has_item_order=has_item_order,
+            declared_positions=declared,
         )
 
     @property
@@ -191,6 +202,44 @@ def score_axes(tables: InputTables, items: Vocabulary | None, batch_size: int | 
     if found is not None:
         return Axes(users, found)
     return _probe_model(source, users, batch_size)
+
+
+def position_notes(inputs: EvaluationInputs, tables: InputTables, axes: Axes) -> list[str]:
+    """Return the notes on ids of truth and train that are row or column numbers of scores."""
+    names = ("truth", "train")
+    with_ids = {name: table for name, table in zip(names, tables.interactions) if not table.shape}
+    positional = [axis for axis in (axes.users, axes.items) if axis.is_positional]
+    if isinstance(tables.source, ListSource) or not with_ids or not positional:
+        return []
+    ids = PositionalIds(
+        {axis.kind: axis.size for axis in positional},
+        frozenset(name.removesuffix("s") for name in tables.declared_positions),
+        tuple(with_ids),
+        tuple(name for name in with_ids if not isinstance(getattr(inputs, name), Mapping)),
+        is_unsaid=inputs.users is None and inputs.items is None,
+        origin=positional[-1].origin or "the scores",
+    )
+    return ids.notes(
+        {
+            "user": [table.named_users for table in with_ids.values()],
+            "item": [table.items for table in with_ids.values()],
+        }
+    )
+
+
+def describe_ids(inputs: EvaluationInputs, axes: Axes) -> dict[str, str]:
+    """Return how the ids of users and items were read, for the provenance of a result."""
+    origins = {}
+    for name, axis, given in (
+        ("users", axes.users, inputs.users),
+        ("items", axes.items, inputs.items),
+    ):
+        origins[name] = "lists" if inputs.has_lists else "truth"
+        if axis.is_positional:
+            origins[name] = "positions"
+        elif given is not None:
+            origins[name] = "given"
+    return origins
 
 
 def _catalogue(tables: InputTables, *, orders_ties_by_id: bool) -> Vocabulary:
@@ -285,7 +334,7 @@ def read_ids(kind: str, ids: Any) -> Vocabulary:
 
 def named_users(table: InteractionTable) -> pl.Series:
     """Return each user that a table names, once, in order."""
-    return distinct_ids(table.users if table.all_users is None else table.all_users)
+    return distinct_ids(table.named_users)
 
 
 def _vocabulary(kind: str, ids: Any, size: int | None) -> Vocabulary | None:

@@ -195,6 +195,11 @@ class InteractionTable:
     table: FileTable | None = None  # the file that the rows are from
     row_numbers: NDArray[np.int64] | None = None  # numbers of the rows in the input; None: all
 
+    @property
+    def named_users(self) -> pl.Series:
+        """The users of the rows, with repetitions, and the users without rows."""
+        return self.users if self.all_users is None else self.all_users
+
     def check_finite(self) -> None:
         """Raise `InputError` with the first rows that have no finite value."""
         is_invalid = ~np.isfinite(self.values)
@@ -270,8 +275,8 @@ class InteractionTable:
         if users.is_positional and (user_codes < 0).any():
             raise InputError(
                 f"{self.where} has users that are not rows of the scores{_describe_range(users)}:\n"
-                f"{self.format_rows(user_codes < 0)}\nGive the ids of the scores' rows with "
-                f"{setting_ref('users')}."
+                f"{self.format_rows(user_codes < 0)}\n{_describe_start(self.users, users)}Give the "
+                f"ids of the scores' rows with {setting_ref('users')}."
             )
         return user_codes, item_codes
 
@@ -285,7 +290,8 @@ class InteractionTable:
             raise InputError(
                 f"{self.where} has items that are not in the catalogue of {items.size} items"
                 f"{_describe_range(items)}:\n{self.format_rows(is_unknown)}\n"
-                f"Remove these rows, or give the whole catalogue with {setting_ref('items')}."
+                f"{_describe_start(self.items, items)}Remove these rows, or give the whole "
+                f"catalogue with {setting_ref('items')}."
             )
         return codes
 
@@ -319,3 +325,10 @@ def _describe_range(vocabulary: Vocabulary) -> str:
         return ""
     axis = "row" if vocabulary.kind == "user" else "column"
     return f" ({axis} numbers 0 to {vocabulary.size - 1})"
+
+
+def _describe_start(ids: pl.Series, positions: Vocabulary) -> str:
+    """Return a hint, for ids that are no positions, that they count from 1 if they seem to."""
+    if not positions.is_positional or ids.min() != 1 or ids.max() != positions.size:
+        return ""
+    return f"The {positions.kind} ids are 1 to {positions.size}: they count from 1, not from 0. "

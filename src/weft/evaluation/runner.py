@@ -321,7 +321,11 @@ class EvaluationRun:
                 **self.settings.record(of_run=True),
                 **({"slices": slices} if slices else {}),
             },
-            provenance={**provenance, **({"files": files} if files else {})},
+            provenance={
+                **provenance,
+                "ids": dict(dataset.stats.ids),
+                **({"files": files} if files else {}),
+            },
             users=dataset.users,
         )
 

@@ -6,7 +6,7 @@ states are merged. The values are those of an evaluation in one process.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -23,8 +23,9 @@ from weft.data.evaluation_inputs import LISTS_NAME_USERS
 from weft.data.interactions import digest_sums
 from weft.data.labels import GroupNames
 from weft.data.popularity import TrainTotals
+from weft.data.positions import PositionalIds, are_positions, check_declared
 from weft.data.slices import UserSlice, parse_slices
-from weft.data.sources import Model
+from weft.data.sources import Factors, Model
 from weft.engines.partitioned.global_stats import (
     Arguments,
     Origins,
@@ -70,13 +71,16 @@ _IN_PARTITIONS = True  # replaces data that is in the partitions
 
 def take_user_inputs(
     arguments: Arguments, *, has_lists: bool, engine: str, has_table_names: bool = False
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the inputs with rows of users, and the arguments of `weft.evaluate` without them.
+) -> tuple[dict[str, Any], dict[str, Any], PositionalIds]:
+    """Return the inputs with rows of users, the arguments of `weft.evaluate` without them, and what
+    the caller said about ids that are positions.
 
     With `has_table_names`, strings may also be names of tables. Raises an error for settings that
     are wrong or unsupported, before any data is read.
     """
     _check_supported(arguments, has_lists=has_lists, engine=engine)
+    positions = _read_positions(arguments)
+    arguments = {**arguments, **{f"{kind}s": None for kind in positions.declared}}
     slices = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
     inputs = {
         name: arguments[name] for name in _COLUMNS if arguments[name] is not None or name == "truth"
@@ -97,7 +101,18 @@ def take_user_inputs(
     }
     run = _build_empty_run(remaining, origins, _empty_stats(remaining, slices))
     _check_mergeable(run, engine)
-    return inputs, remaining
+    return inputs, remaining, positions
+
+
+def _read_positions(arguments: Arguments) -> PositionalIds:
+    given = {name: arguments[name] for name in ("truth", "train") if arguments[name] is not None}
+    return PositionalIds(
+        {},
+        frozenset(kind for kind in ("user", "item") if are_positions(arguments[f"{kind}s"])),
+        inputs=tuple(given),
+        frames=tuple(name for name, data in given.items() if not isinstance(data, Mapping)),
+        is_unsaid=arguments["users"] is None and arguments["items"] is None,
+    )
 
 
 def _check_supported(arguments: Arguments, *, has_lists: bool, engine: str) -> None:
@@ -114,6 +129,8 @@ def _check_supported(arguments: Arguments, *, has_lists: bool, engine: str) -> N
                 "have ids. Give a frame or a file, or evaluate it in one process with "
                 "weft.evaluate."
             )
+    is_model = not has_lists and not isinstance(arguments["source"], Factors)
+    check_declared(arguments["users"], arguments["items"], has_lists=has_lists, is_model=is_model)
     if has_lists and arguments["users"] is not None:
         raise SettingError(LISTS_NAME_USERS)
 
@@ -144,16 +161,21 @@ def _check_mergeable(run: EvaluationRun, engine: str) -> None:
 
 
 def evaluate_partitions(
-    partitions: Partitions[Partition], origins: Origins, arguments: Arguments, *, engine: str
+    partitions: Partitions[Partition],
+    origins: Origins,
+    arguments: Arguments,
+    positions: PositionalIds,
+    *,
+    engine: str,
 ) -> tuple[Result, Partitions[Any]]:
     """Return the result and the `PartitionResult` of each partition, which stays on its worker.
 
-    `origins` has one entry per input with rows in the partitions; `arguments` are those of
-    `take_user_inputs`, with the inputs about items as `weft.evaluate` takes them.
+    `origins` has one entry per input with rows in the partitions; `arguments` and `positions` are
+    those of `take_user_inputs`, with the inputs about items as `weft.evaluate` takes them.
     """
     slices = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
     summary = summarize(partitions, origins, [each.where for each in slices if each.cut is None])
-    stats = build_global_stats(summary, origins, arguments)
+    stats = build_global_stats(summary, origins, arguments, positions)
     arguments = {**arguments, **dict.fromkeys(ITEM_INPUTS)}  # the stats have them
     stats = add_slice_edges(partitions, arguments, origins, stats)
     run = _build_empty_run(arguments, origins, stats)

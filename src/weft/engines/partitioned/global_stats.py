@@ -18,6 +18,7 @@ from weft.data.features import read_item_labels
 from weft.data.label_readers import number_labels
 from weft.data.labels import GroupNames
 from weft.data.popularity import TrainTotals
+from weft.data.positions import PositionalIds
 from weft.data.readers.files import is_file, read_table
 from weft.data.slices import are_integers, format_ranges, parse_slices, slice_numbers
 from weft.data.vocabulary import distinct_ids
@@ -79,7 +80,7 @@ class PartitionSummary:
 
     num_rows: Counter[str]  # by input
     num_users: Counter[str]  # "source", "truth", "both", and "train" (users with interactions)
-    example_users: dict[str, pl.Series]  # a few of the source and of the truth
+    example_users: dict[str, pl.Series]  # the first of the source, of the truth and of train
     items: dict[str, pl.Series]  # distinct ids in source, truth, train and candidates
     popularity: pl.DataFrame | None  # (item, number): users per item in train
     labels: dict[str, tuple[frozenset[Label], int]]  # names; number of labels of unknown users
@@ -119,7 +120,7 @@ def _summarize_partition(
     return PartitionSummary(
         Counter({name: len(table) for name, table in tables.items()}),
         num_users,
-        {name: users[name].head(_MAX_EXAMPLES + 1) for name in ("source", "truth")},
+        {name: ids.head(_MAX_EXAMPLES + 1) for name, ids in users.items()},
         {
             name: distinct_ids(table.columns["item"])
             for name, table in tables.items()
@@ -174,7 +175,7 @@ def _add_popularity(tables: Sequence[pl.DataFrame | None]) -> pl.DataFrame | Non
 
 
 def build_global_stats(
-    summary: PartitionSummary, origins: Origins, arguments: Arguments
+    summary: PartitionSummary, origins: Origins, arguments: Arguments, positions: PositionalIds
 ) -> GlobalStats:
     """Return the facts about all partitions; raise InputError if the inputs are inconsistent."""
     for name in ("source", "truth"):
@@ -182,7 +183,11 @@ def build_global_stats(
         if origin is not None and origin.path is not None and not summary.num_rows[name]:
             raise InputError(f"{origin.where} has no rows.")
     items = _build_catalogue(summary, origins, arguments)
-    notes = tuple(_overlap_notes(summary, origins))
+    ids = {
+        "user": [summary.example_users[name] for name in positions.inputs],
+        "item": [summary.items[name] for name in positions.inputs],
+    }
+    notes = (*_overlap_notes(summary, origins), *positions.notes(ids))
     given = {
         name: read_table(data, name) if is_file(data) else data
         for name in ("item_clusters", "item_features")
@@ -198,7 +203,28 @@ def build_global_stats(
         name: GroupNames(number_labels(list(names), name)[0], None, num_unknown)
         for name, (names, num_unknown) in summary.labels.items()
     }
-    return GlobalStats(items, _count_train(summary, items), labels, groups, notes)
+    return GlobalStats(
+        items,
+        _count_train(summary, items),
+        labels,
+        groups,
+        notes,
+        _describe_ids(origins, arguments, positions),
+    )
+
+
+def _describe_ids(
+    origins: Origins, arguments: Arguments, positions: PositionalIds
+) -> dict[str, str]:
+    """Return how the ids of users and items were read, for the provenance of a result."""
+    described = {}
+    for kind in ("user", "item"):
+        described[f"{kind}s"] = "lists" if "source" in origins else "truth"
+        if kind in positions.sizes:
+            described[f"{kind}s"] = "positions"
+        elif arguments[f"{kind}s"] is not None:
+            described[f"{kind}s"] = "given"
+    return described
 
 
 def _count_train(summary: PartitionSummary, items: Vocabulary) -> TrainTotals | None:

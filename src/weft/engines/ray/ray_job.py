@@ -85,7 +85,7 @@ class RayJob:
         self.tables: dict[str, RayTable] = {}  # read by tasks
         self.frames: dict[str, pl.DataFrame] = {}  # in the memory of the driver
         self.origins: dict[str, InputOrigin] = {}
-        self.inputs, self.arguments = take_user_inputs(
+        self.inputs, self.arguments, self.positions = take_user_inputs(
             arguments, has_lists=self.has_lists, engine="Ray"
         )
 
@@ -134,7 +134,7 @@ class RayJob:
 
     def _evaluate(self, partitions: RayPartitions[Partition]) -> Result:
         result, results = evaluate_partitions(
-            partitions, self.origins, self.arguments, engine="Ray"
+            partitions, self.origins, self.arguments, self.positions, engine="Ray"
         )
         if not self.arguments["per_user"]:
             return result
@@ -160,6 +160,7 @@ class RayJob:
             numbers = pl.int_range(source.num_users or 0, dtype=pl.Int64, eager=True)
             self.frames["users"] = pl.DataFrame({"user": numbers})
             self.origins["users"] = InputOrigin("users=", columns=("user",))
+            self._read_as_positions("user", len(numbers))
         if (number := len(self.frames["users"])) != source.num_users:
             raise InputError(
                 f"{setting_ref('users')} has {number} ids, but the scores have {source.num_users} "
@@ -167,6 +168,11 @@ class RayJob:
             )
         if self.arguments["items"] is None:
             self.arguments["items"] = range(source.num_items or 0)
+            self._read_as_positions("item", source.num_items or 0)
+
+    def _read_as_positions(self, kind: str, size: int) -> None:
+        sizes = {**self.positions.sizes, kind: size}
+        self.positions = replace(self.positions, sizes=sizes)
 
     def _open(self, argument: str, data: Any) -> None:
         """Open an input as a table that tasks read, or read it on the driver."""
@@ -266,4 +272,5 @@ class RayJob:
         if "truth" in samples:  # ids that are no column numbers raise an error
             columns = Vocabulary.from_size("item", number)
             columns.encode(samples["truth"]["item"], self.origins["truth"].where)
+        self._read_as_positions("item", number)
         return range(number)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from weft.data.positions import PositionalIds
 from weft.data.recommendations import are_lists
 from weft.engines.partitioned.driver import ITEM_INPUTS, evaluate_partitions, take_user_inputs
 from weft.engines.partitioned.partition_results import collect_user_tables, get_user_values
@@ -87,7 +88,7 @@ def evaluate(
             "DataFrame (user, item, and a score or a rank), a table, or a path. Models are "
             "evaluated by weft.evaluate, or on several machines by weft.engines.ray.evaluate."
         )
-    inputs, arguments = take_user_inputs(
+    inputs, arguments, positions = take_user_inputs(
         bind_arguments(source, truth, settings),
         has_lists=True,
         engine="Spark",
@@ -99,11 +100,15 @@ def evaluate(
         ) as opened,
         convert_errors(),
     ):
-        return _evaluate(opened, inputs, arguments, parts)
+        return _evaluate(opened, inputs, arguments, positions, parts)
 
 
 def _evaluate(
-    spark: SparkSession, inputs: dict[str, Any], arguments: dict[str, Any], parts: int | None
+    spark: SparkSession,
+    inputs: dict[str, Any],
+    arguments: dict[str, Any],
+    positions: PositionalIds,
+    parts: int | None,
 ) -> SparkResult:
     reader = SparkReader(spark, counts_rows=parts is None)
     for name in ITEM_INPUTS:
@@ -114,7 +119,9 @@ def _evaluate(
         tables = [table for name, data in inputs.items() for table in reader.open(data, name)]
         reader.check_ids(tables)
         partitions = shuffle_by_user(spark, tables, parts)
-        result, results = evaluate_partitions(partitions, reader.origins, arguments, engine="Spark")
+        result, results = evaluate_partitions(
+            partitions, reader.origins, arguments, positions, engine="Spark"
+        )
         values = {each.name: getattr(result, each.name) for each in fields(Result)}
         if not arguments["per_user"]:
             return SparkResult(**values)
