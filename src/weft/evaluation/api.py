@@ -95,8 +95,10 @@ def evaluate(
         Names such as `"nDCG"`, `"nDCG@10"` or `"F1(beta=0.5)"`, or metric objects; the cut-offs of
         metrics that are named without one.
     users, items
-        The ids of the rows and columns of scores, by default their numbers. With lists, `items` is
-        the catalogue, by default every item of train, truth and lists.
+        The ids of the rows and columns of scores, or `"positions"` if the ids of truth and train
+        are row and column numbers, from 0. By default dicts are read in this way, and frames and
+        files raise an error. With lists, `items` is the catalogue, by default every item of train,
+        truth and lists.
     user_groups, item_clusters, item_features
         A label per user, a label per item, a set of features per item, for metrics that compare
         groups: `{id: label}`, a frame with a column of ids and one of labels (a row per feature),
