@@ -304,8 +304,7 @@ def _count_lists(
     counts: Counter[str],
 ) -> None:
     """Count gaps in ranks, repeated items of lists, and items that are in their user's train."""
-    if lists.num_rank_gaps is not None:
-        counts["lists_with_rank_gaps"] = lists.num_rank_gaps
+    counts["lists_with_rank_gaps"] = lists.num_rank_gaps
     if settings.duplicates == "keep-best":
         counts["duplicates_dropped"] = lists.num_dropped
     if train is not None and settings.mask_seen is not False:

@@ -154,14 +154,13 @@ class ListTable:
             num_rank_gaps=num_rank_gaps,
         )
 
-    def _count_rank_gaps(self, offsets: Numbers, rows: Numbers | None) -> int | None:
+    def _count_rank_gaps(self, offsets: Numbers, rows: Numbers | None) -> int:
         """Return how many lists have ranks that start after 1 or leave numbers out.
 
-        None if ranks are no positions: only whole ranks are. `offsets` and `rows` are those of
-        `_group_by_user`.
+        `offsets` and `rows` are those of `_group_by_user`. Only whole ranks are positions.
         """
         if self.ranks is None or not len(self.ranks) or (self.ranks % 1).any():
-            return None
+            return 0
         ranks = self.ranks if rows is None else self.ranks[rows]
         starts, lengths = offsets[:-1], np.diff(offsets)
         starts, lengths = starts[lengths > 0], lengths[lengths > 0]
@@ -274,8 +273,7 @@ class EncodedLists:
     """All lists by code: offsets `[users + 1]`, items and scores `[entries]`, best first per user.
 
     `is_order_given`: the order is given, so that equal scores are not ties. `num_dropped`: entries
-    that repeated an item of their list. `num_rank_gaps`: lists whose ranks left out positions,
-    None if ranks are no positions.
+    that repeated an item of their list. `num_rank_gaps`: lists whose ranks left out positions.
     """
 
     offsets: Numbers
@@ -284,7 +282,7 @@ class EncodedLists:
     num_items: int
     is_order_given: bool
     num_dropped: int = 0
-    num_rank_gaps: int | None = None
+    num_rank_gaps: int = 0
 
     def to_batch(self, start: int, stop: int, device: torch.device) -> BatchLists:
         """Return the lists of users `start` to `stop - 1` as tensors on a device."""
