@@ -221,6 +221,28 @@ def test_invalid_scores_are_refused_wherever_they_are(ties, value, cell):
                     weft.evaluate(given, truth, train=train, metrics=metrics, ties=ties)
 
 
+@pytest.mark.parametrize("settings", [{"per_user": True}, {"bootstrap": 20}])
+def test_a_caller_may_reuse_its_tensors(settings):
+    """User indices are kept by the evaluator; a loader may write the next batch to their tensor."""
+    scores, truth, train, _ = draw()
+    expected, got = (
+        weft.Evaluator(METRICS, train=train, mask_seen=True, seed=1, **settings) for _ in range(2)
+    )
+    buffers = scores[:20].clone(), truth[:20].clone(), torch.arange(20)
+    for start in (40, 0, 20):
+        rows = torch.arange(start, start + 20)
+        for buffer, given in zip(buffers, (scores[rows], truth[rows], rows)):
+            buffer.copy_(given)
+        expected.update(scores[rows], truth[rows], rows.clone())
+        got.update(*buffers)
+    for buffer in buffers:
+        buffer.zero_()
+    first, second = expected.compute(), got.compute()
+    assert list(second.values) == list(first.values)
+    if "per_user" in settings:
+        assert second.per_user.equals(first.per_user)
+
+
 # ------------------------------------------------------------------------------- read-only pages
 
 ON_READ_ONLY_PAGES = '''

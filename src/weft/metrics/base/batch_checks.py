@@ -32,7 +32,8 @@ def check_batch(preds: Any, user_indices: Any, *, first: int = 0) -> tuple[Tenso
         )
     if not _is_integer(users):
         raise InputError(f"user_indices are of {users.dtype}; expected whole numbers, one per row.")
-    return scores, users.long()
+    # A copy, since they are kept and the caller may reuse the tensor.
+    return scores, users.to(torch.int64, copy=True)
 
 
 def check_item_numbers(items: Any, scores: Tensor) -> Tensor:
