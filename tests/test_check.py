@@ -944,6 +944,10 @@ def test_popularity_is_not_suspicious_without_popular_items_or_enough_data():
     reverse = {user: [39 - item for item in row] for user, row in lists.items()}
     assert popularity_mismatch(check_popularity(reverse, truth, train)) == []
     assert popularity_mismatch(weft.check(reverse, truth, metrics="Recall", top_k=10)) == []
+    lists, truth, train = popular_data(zipf(80))
+    outside = {user: [100 + item for item in row] for user, row in lists.items()}
+    checked = check_popularity(outside, truth, train, items=range(80))
+    assert "items-outside-catalogue" in checked.kinds and popularity_mismatch(checked) == []
 
 
 PLAYS = {"a": {"x": 5000, "y": 3}, "b": {"z": 7}}  # 2^5000 overflows

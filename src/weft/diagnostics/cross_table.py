@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -35,6 +35,9 @@ from weft.evaluation.settings import EvaluationSettings
 
 # Numbers of items and users from which the popularity of recommended items means something.
 _MANY_ITEMS, _MANY_USERS = 50, 20
+# Bounds of rank correlations in standard deviations: below the first nothing is related, from the
+# second on it surely is, and a difference of the third is no chance.
+_UNRELATED, _RELATED, _MUCH_BETTER = 2, 3, 4
 # Other orders of a catalogue, in which item ids may be mistaken.
 _ORDERS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
     "reversed": lambda column: column[::-1],
@@ -209,28 +212,21 @@ def _popularity_mismatch(data: Inputs, train: RawTable, cutoffs: list[int]) -> D
     """
     shown = _recommended(data.lists, cutoffs)
     tables = {"train": train.frame.unique(PAIR), "lists": shown, "truth": data.truth.frame}
-    order = data.items
-    if order is None:
-        order = pl.concat([frame["item"] for frame in tables.values()]).sort()
-    items = order.unique(maintain_order=True).alias("item").to_frame()
-    for name, frame in tables.items():
-        lengths = frame.group_by("item").agg(pl.len().cast(pl.Float64).alias(name))
-        items = items.join(lengths, on="item", how="left", maintain_order="left")
-    items = items.fill_null(0.0)
-    if len(items) < _MANY_ITEMS or shown["user"].n_unique() < _MANY_USERS:
+    items = _count_rows(tables, data.items)
+    is_small = len(items) < _MANY_ITEMS or shown["user"].n_unique() < _MANY_USERS
+    if is_small or not items["lists"].sum():
         return None
     popularity, in_lists, in_truth = (_standardize(items[name]) for name in tables)
     score = _correlate(in_lists, popularity)
     others = {name: _correlate(in_lists, change(popularity)) for name, change in _ORDERS.items()}
-    is_unrelated = score < 2
-    if _correlate(in_truth, popularity) < 3 or not (
-        is_unrelated or max(others.values()) >= score + 4
-    ):
-        return None
+    best = max(others, key=lambda name: others[name])
     relation = "do not follow the popularity of items in train"
-    if not is_unrelated:
-        best = max(others, key=lambda name: others[name])
+    if score >= _UNRELATED:
         relation = f"would follow the popularity of items in train better with item ids {best}"
+        if others[best] < score + _MUCH_BETTER:
+            return None
+    if _correlate(in_truth, popularity) < _RELATED:
+        return None
     means = {name: float(np.average(items["train"], weights=items[name])) for name in tables}
     return DraftFinding(
         "popularity-mismatch",
@@ -250,6 +246,17 @@ def _popularity_mismatch(data: Inputs, train: RawTable, cutoffs: list[int]) -> D
         "Look whether the ids of the items are in the order of the model's scores (items=). "
         "Nothing, if the model avoids popular items.",
     )
+
+
+def _count_rows(tables: Mapping[str, pl.DataFrame], order: pl.Series | None) -> pl.DataFrame:
+    """Return each item, in the order of the catalogue or sorted, and its rows in each table."""
+    if order is None:
+        order = pl.concat([frame["item"] for frame in tables.values()]).sort()
+    items = order.unique(maintain_order=True).alias("item").to_frame()
+    for name, frame in tables.items():
+        lengths = frame.group_by("item").agg(pl.len().cast(pl.Float64).alias(name))
+        items = items.join(lengths, on="item", how="left", maintain_order="left")
+    return items.fill_null(0.0)
 
 
 def _reorder_items(
