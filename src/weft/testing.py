@@ -85,7 +85,6 @@ class _Subject:
         ratings = torch.randint(1, 6, (_USERS, _ITEMS), generator=generator).double()
         self.target = ratings * (torch.rand((_USERS, _ITEMS), generator=generator) < 0.3)
         seen = torch.rand((_USERS, _ITEMS), generator=generator).argsort(0) < torch.arange(_ITEMS)
-        # Inputs of the run; `sizes` are needed by metrics that are built alone.
         self.sizes: dict[str, Any] = {"num_users": _USERS, "num_items": _ITEMS}
         self.inputs: dict[str, Any] = {
             "train": seen.int(),
@@ -304,9 +303,7 @@ def _garbled(batch: Any, which: MetricBlock) -> Tensor:
 
 
 def _leaves_its_tensors_unchanged(subject: _Subject) -> None:
-    """Weft hands out copies, so that a write changes no other metric, but may cost the copy of a
-    large tensor; and other callers may not copy.
-    """
+    """Weft hands out copies, so that a write changes no other metric; other callers may not."""
 
     def checked(method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **blocks: Any) -> Any:
@@ -326,8 +323,7 @@ def _leaves_its_tensors_unchanged(subject: _Subject) -> None:
 
     metric = subject.build()
     for name in ("_update_from_blocks", "compute_scores", "compute_errors"):
-        method = getattr(metric, name, None)
-        if method is not None:
+        if (method := getattr(metric, name, None)) is not None:
             setattr(metric, name, checked(method))
     _update(subject, metric)
 
