@@ -805,6 +805,7 @@ def test_python_call_reproduces_the_values():
         ]
         ((heading, text),) = words.rerun(ReportContext({one.name: one for one in results}))
         assert heading == "Evaluation in Python"
+        assert "users='positions'" in text and "items='positions'" in text
         there = dict(given)
         exec(text, there)
         assert equal(values(there["results"]), values(results)), text

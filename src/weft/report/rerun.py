@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from weft.data.positions import POSITIONS
 from weft.errors import SettingError
 from weft.evaluation.result import Result
 from weft.evaluation.settings import EvaluationSettings
@@ -89,14 +90,18 @@ def _python_call(group: Mapping[str, Result]) -> str:
     """Return the calls of `weft.evaluate`, or of `weft.Evaluator` for results of batches."""
     names = list(group)
     result = group[names[0]]
-    arguments = [f"{name}={name}" for name in _inputs(result)] + _metric_arguments(result)
-    arguments += _setting_arguments(result)
+    ids = result.provenance.get("ids", {})
+    arguments = [
+        f"{name}={POSITIONS!r}" if ids.get(name) == POSITIONS else f"{name}={name}"
+        for name in _inputs(result)
+    ]
+    arguments += _metric_arguments(result) + _setting_arguments(result)
     if result.per_user is not None:
         arguments.append("per_user=True")
     if "fingerprint" not in result.provenance:
         return _evaluator_call(names, result, arguments)
     lines = ["import weft", ""]
-    if result.provenance["fingerprint"].get("source_kind") != "lists":
+    if not ids and result.provenance["fingerprint"].get("source_kind") != "lists":
         lines.append("# users=, items=: the ids of rows and columns, if they were given")
     if len(names) == 1:
         arguments = ["source", "truth", *arguments, f"name={names[0]!r}"]
@@ -124,8 +129,12 @@ def _evaluator_call(names: list[str], result: Result, arguments: list[str]) -> s
 def _inputs(result: Result) -> list[str]:
     """Return the inputs of the run beyond the truth: recorded ones, and those its metrics need."""
     names = set(result.provenance.get("files", {})) - {"source", "truth"}
-    if result.provenance.get("fingerprint", {}).get("train") is not None:
+    fingerprint, ids = result.provenance.get("fingerprint", {}), result.provenance.get("ids", {})
+    if fingerprint.get("train") is not None:
         names.add("train")
+    names |= {name for name, origin in ids.items() if origin in ("given", POSITIONS)}
+    if fingerprint.get("source_kind") == "model" and ids.get("users") == POSITIONS:
+        names.discard("users")  # the rows of a truth that is a matrix
     if "users_without_group" in result.counts:
         names.add("user_groups")
     for value in result.values:
