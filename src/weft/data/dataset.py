@@ -16,7 +16,6 @@ from weft.data.evaluation_inputs import (
     EvaluationInputs,
     InputTables,
     common_user_notes,
-    describe_ids,
     has_common_items,
     list_axes,
     named_users,
@@ -28,6 +27,7 @@ from weft.data.features import read_item_labels
 from weft.data.interactions import Interactions, InteractionTable, build_unique
 from weft.data.labels import GroupNames, Labels
 from weft.data.popularity import Train, TrainTotals
+from weft.data.positions import describe_ids
 from weft.data.readers.files import FileTable
 from weft.data.recommendations import EncodedLists
 from weft.data.slices import (
@@ -144,7 +144,13 @@ def build_dataset(
     if stats is None:
         stats = _local_stats(tables, axes, rows, user_values, settings.feature_separator)
         notes = (*stats.notes, *position_notes(inputs, tables, axes))
-        stats = replace(stats, notes=notes, ids=describe_ids(inputs, axes))
+        given = {"user": inputs.users, "item": inputs.items}
+        ids = describe_ids(
+            [axis.kind for axis in (axes.users, axes.items) if axis.is_positional],
+            [kind for kind, value in given.items() if value is not None],
+            has_lists=inputs.has_lists,
+        )
+        stats = replace(stats, notes=notes, ids=ids)
     groups = {}
     for name, values in user_values.items():
         if name in stats.groups:

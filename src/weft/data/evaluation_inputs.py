@@ -227,21 +227,6 @@ def position_notes(inputs: EvaluationInputs, tables: InputTables, axes: Axes) ->
     )
 
 
-def describe_ids(inputs: EvaluationInputs, axes: Axes) -> dict[str, str]:
-    """Return how the ids of users and items were read, for the provenance of a result."""
-    origins = {}
-    for name, axis, given in (
-        ("users", axes.users, inputs.users),
-        ("items", axes.items, inputs.items),
-    ):
-        origins[name] = "lists" if inputs.has_lists else "truth"
-        if axis.is_positional:
-            origins[name] = "positions"
-        elif given is not None:
-            origins[name] = "given"
-    return origins
-
-
 def _catalogue(tables: InputTables, *, orders_ties_by_id: bool) -> Vocabulary:
     """Return the items of lists: those given, columns of a matrix, or every item that occurs."""
     if tables.items is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,23 @@ def check_declared(users: Any, items: Any, *, has_lists: bool, is_model: bool) -
                 f"{setting_ref(setting, ids)} says that {setting.removesuffix('s')} ids are {axis} "
                 f"numbers of scores, but recommendation lists name their {setting}. Leave it out."
             )
+
+
+def describe_ids(
+    positional: Collection[str], given: Collection[str], *, has_lists: bool
+) -> dict[str, str]:
+    """Return how the ids of users and items were read, for the provenance of a result.
+
+    `positional` are the kinds of ids that are positions, `given` those that the caller listed.
+    """
+    described = {}
+    for kind in ("user", "item"):
+        described[f"{kind}s"] = "lists" if has_lists else "truth"
+        if kind in positional:
+            described[f"{kind}s"] = POSITIONS
+        elif kind in given:
+            described[f"{kind}s"] = "given"
+    return described
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from weft.data.features import read_item_labels
 from weft.data.label_readers import number_labels
 from weft.data.labels import GroupNames
 from weft.data.popularity import TrainTotals
-from weft.data.positions import PositionalIds
+from weft.data.positions import PositionalIds, describe_ids
 from weft.data.readers.files import is_file, read_table
 from weft.data.slices import are_integers, format_ranges, parse_slices, slice_numbers
 from weft.data.vocabulary import distinct_ids
@@ -80,7 +80,7 @@ class PartitionSummary:
 
     num_rows: Counter[str]  # by input
     num_users: Counter[str]  # "source", "truth", "both", and "train" (users with interactions)
-    example_users: dict[str, pl.Series]  # the first of the source, of the truth and of train
+    example_users: dict[str, pl.Series]  # the first and the last of source, truth and train
     items: dict[str, pl.Series]  # distinct ids in source, truth, train and candidates
     popularity: pl.DataFrame | None  # (item, number): users per item in train
     labels: dict[str, tuple[frozenset[Label], int]]  # names; number of labels of unknown users
@@ -120,7 +120,7 @@ def _summarize_partition(
     return PartitionSummary(
         Counter({name: len(table) for name, table in tables.items()}),
         num_users,
-        {name: ids.head(_MAX_EXAMPLES + 1) for name, ids in users.items()},
+        {name: _select_examples(ids) for name, ids in users.items()},
         {
             name: distinct_ids(table.columns["item"])
             for name, table in tables.items()
@@ -133,6 +133,11 @@ def _summarize_partition(
 
 def _distinct_users(table: PartitionTable) -> pl.Series:
     return distinct_ids(table.columns["user"] if table.all_users is None else table.all_users)
+
+
+def _select_examples(ids: pl.Series) -> pl.Series:
+    """Return the first ids, enough for a message, and the last one."""
+    return ids if len(ids) <= _MAX_EXAMPLES + 1 else ids.gather([*range(_MAX_EXAMPLES + 1), -1])
 
 
 def _union(ids: Sequence[pl.Series]) -> pl.Series:
@@ -150,7 +155,7 @@ def _combine_summaries(summaries: list[PartitionSummary]) -> PartitionSummary:
         num_rows,
         num_users,
         {
-            name: _union([each.example_users[name] for each in summaries]).head(_MAX_EXAMPLES + 1)
+            name: _select_examples(_union([each.example_users[name] for each in summaries]))
             for name in first.example_users
         },
         {name: _union([each.items[name] for each in summaries]) for name in first.items},
@@ -183,6 +188,7 @@ def build_global_stats(
         if origin is not None and origin.path is not None and not summary.num_rows[name]:
             raise InputError(f"{origin.where} has no rows.")
     items = _build_catalogue(summary, origins, arguments)
+    _check_rows(summary, origins, positions)
     ids = {
         "user": [summary.example_users[name] for name in positions.inputs],
         "item": [summary.items[name] for name in positions.inputs],
@@ -203,28 +209,25 @@ def build_global_stats(
         name: GroupNames(number_labels(list(names), name)[0], None, num_unknown)
         for name, (names, num_unknown) in summary.labels.items()
     }
-    return GlobalStats(
-        items,
-        _count_train(summary, items),
-        labels,
-        groups,
-        notes,
-        _describe_ids(origins, arguments, positions),
-    )
+    listed = [kind for kind in ("user", "item") if arguments[f"{kind}s"] is not None]
+    described = describe_ids(positions.sizes, listed, has_lists="source" in origins)
+    return GlobalStats(items, _count_train(summary, items), labels, groups, notes, described)
 
 
-def _describe_ids(
-    origins: Origins, arguments: Arguments, positions: PositionalIds
-) -> dict[str, str]:
-    """Return how the ids of users and items were read, for the provenance of a result."""
-    described = {}
-    for kind in ("user", "item"):
-        described[f"{kind}s"] = "lists" if "source" in origins else "truth"
-        if kind in positions.sizes:
-            described[f"{kind}s"] = "positions"
-        elif arguments[f"{kind}s"] is not None:
-            described[f"{kind}s"] = "given"
-    return described
+def _check_rows(summary: PartitionSummary, origins: Origins, positions: PositionalIds) -> None:
+    """Raise InputError for users that are not rows of the scores; partitions check the items."""
+    if "user" not in positions.sizes:
+        return
+    size = positions.sizes["user"]
+    for name in positions.inputs:
+        users = summary.example_users[name]
+        unknown = users.filter((users < 0) | (users >= size))
+        if len(unknown):
+            raise InputError(
+                f"{origins[name].where} has the user {unknown[0]!r}, who is not a row of the "
+                f"scores, 0 to {size - 1}. Give the ids of the scores' rows as "
+                f"{setting_ref('users')}[...]."
+            )
 
 
 def _count_train(summary: PartitionSummary, items: Vocabulary) -> TrainTotals | None:

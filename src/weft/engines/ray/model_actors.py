@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ from weft.engines.ray.ray_partitions import (
     split_error,
     unwrap_ray_errors,
 )
-from weft.errors import InputError, setting_ref
+from weft.errors import InputError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -215,30 +215,6 @@ def add_factors(
     load = partial(_load_factors, list(tensors), "cuda" if gpus else "cpu")
     build_with_factors = partial(add_source, build, len(tensors), load)
     return RayPartitions(build_with_factors, pieces_with_factors, gpus=gpus)
-
-
-def check_row_numbers(
-    partitions: RayPartitions[Partition], num_rows: int, wheres: Mapping[str, str]
-) -> None:
-    """Raise InputError for users that are no row numbers; `wheres` names the inputs to check."""
-    for argument, where in wheres.items():
-        user = partitions.map_reduce(partial(_find_unknown_row, argument, num_rows), _minimum)
-        if user is not None:
-            raise InputError(
-                f"{where} has the user {user!r}, who is not a row of the scores, 0 to "
-                f"{num_rows - 1}. Give the ids of the scores' rows as {setting_ref('users')}[...]."
-            )
-
-
-def _find_unknown_row(argument: str, num_rows: int, partition: Partition) -> int | None:
-    users = partition.frames[argument]["user"]
-    smallest = users.filter((users < 0) | (users >= num_rows)).min()
-    assert smallest is None or isinstance(smallest, int)
-    return smallest
-
-
-def _minimum(users: list[int | None]) -> int | None:
-    return min((user for user in users if user is not None), default=None)
 
 
 def actor_handles(source: Any) -> list[Any]:

@@ -20,7 +20,6 @@ from weft.engines.ray.model_actors import (
     ModelPool,
     actor_handles,
     add_factors,
-    check_row_numbers,
     check_source,
 )
 from weft.engines.ray.ray_partitions import (
@@ -126,10 +125,6 @@ class RayJob:
     ) -> Result:
         users = self.frames["users"]
         self.arguments["name"] = self.arguments["name"] or source.kind
-        if self.arguments["users"] is None:
-            names = [name for name in ("truth", "train") if name in self.origins]
-            wheres: dict[str, str] = {name: self.origins[name].where for name in names}
-            check_row_numbers(RayPartitions(build, pieces), len(users), wheres)
         return self._evaluate(add_factors(source, users, build, pieces, self.gpus))
 
     def _evaluate(self, partitions: RayPartitions[Partition]) -> Result:
