@@ -582,9 +582,7 @@ def test_replay_and_recbole_average_values_of_processes(first):
     for name, expected in MERGED.items():
         metric = getattr(weft.metrics, name)
         given = {"k": 1} if needs_cutoff(metric) else {}
-        given |= (
-            {"num_items": 4} if "num_items" in inspect.signature(metric.__init__).parameters else {}
-        )
+        given |= {"num_items": 4} if "num_items" in inspect.signature(metric).parameters else {}
         shards = [metric(**given) for _ in parts]
         for shard, part in zip(shards, parts):
             if part[1]:
@@ -829,9 +827,16 @@ def test_trec_eval_orders_ties_by_id(place):
 
 @pytest.mark.parametrize("profile", [None, "trec_eval", "ranx", "sklearn"])
 def test_trec_eval_truncates_fractions_of_relevance(profile):
-    # trec_eval reads 0.9 and 0.4 as 0: nothing would be relevant.
+    # trec_eval reads 0.9 and 0.4 as 0: nothing is relevant, unless the threshold is lower.
     metric = "nDCG" if profile else "nDCG(gain=linear)"
-    result = evaluate([[1.0, 2.0, 0.0]], {0: {0: 0.9, 1: 0.4}}, metric, 2, profile=profile)
+    scores, truth = [[1.0, 2.0, 0.0]], {0: {0: 0.9, 1: 0.4}}
+    threshold = {}
+    if profile in ("trec_eval", "ranx"):
+        result = evaluate(scores, truth, metric, 2, profile=profile)
+        assert result["nDCG@2"] == 0 and result.settings["relevance_threshold"] == 1
+        assert note(result, "1 of 1 users have no relevant item")
+        threshold = {"relevance_threshold": 0.1}
+    result = evaluate(scores, truth, metric, 2, profile=profile, **threshold)
     second = 1 / math.log2(3)
     assert result[f"{metric}@2"] == pytest.approx((0.4 + 0.9 * second) / (0.9 + 0.4 * second))
 

@@ -5,6 +5,7 @@ plots.
 from __future__ import annotations
 
 import functools
+import inspect
 from abc import ABCMeta
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 
 from weft.data.devices import DEFERRED_ERRORS, dtype_preserving
 from weft.errors import InputError, SettingError, UnknownParameter, did_you_mean
+from weft.metrics.registry import constructor_parameters
 
 Bounds = tuple[float | None, float | None]
 State = Tensor | list[Tensor]
@@ -65,6 +67,12 @@ class MetricType(ABCMeta):
     name prevents that, and also that states are loaded into or merged with another metric."""
 
     definitions: ClassVar[Counter[str]] = Counter()
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """The constructor's parameters with those of its base classes, for `help` and editors."""
+        parameters = constructor_parameters(cls).values()
+        return inspect.Signature(sorted(parameters, key=lambda parameter: parameter.kind))
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         standalone = kwargs.pop("standalone", True)
