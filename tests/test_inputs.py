@@ -924,5 +924,9 @@ def test_a_threshold_has_nothing_to_compare_where_ratings_are_ignored():
         SettingError, match=r"relevance_threshold=4.*implicit=True ignores them.*leave one"
     ):
         evaluate(SCORES, implicit=True, relevance_threshold=4)
+    same(
+        evaluate(SCORES, implicit=True, metrics="Recall", profile="trec_eval"),
+        evaluate(SCORES, (TRUTH > 0).astype(int), metrics="Recall", profile="trec_eval"),
+    )
     with pytest.raises(SettingError, match="implicit='yes'; it must be True or False"):
         evaluate(SCORES, implicit="yes")

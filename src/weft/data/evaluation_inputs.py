@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.data.features import read_positional_features
 from weft.data.interaction_readers import read_interactions, read_pairs
 from weft.data.interactions import InteractionTable
+from weft.data.labels import read_positional_labels
+from weft.data.popularity import Train
 from weft.data.positions import PositionalIds, are_positions, check_declared
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.recommendations import are_lists
 from weft.data.sources import ListSource, Model, Source
 from weft.data.vocabulary import Vocabulary, distinct_ids
-from weft.errors import InputError, SettingError, setting_ref
+from weft.errors import InputError, SettingError, check_int, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
@@ -155,6 +158,39 @@ class InputTables:
             train=None if self.train is None else self.train.with_ids(items),
             candidates=None if self.candidates is None else self.candidates.with_ids(items),
         )
+
+
+def read_positional_inputs(
+    train: Any,
+    labels: Mapping[str, Any],
+    num_users: int | None,
+    num_items: int | None,
+    feature_separator: str | None,
+) -> dict[str, Any]:
+    """Return train and labels of row and column numbers, encoded, by name.
+
+    Also `num_users` and `num_items`, if they are known. Labels may be None.
+    """
+    inputs: dict[str, Any] = {}
+    num_users = None if num_users is None else check_int("num_users", num_users, least=0)
+    num_items = None if num_items is None else check_int("num_items", num_items, least=0)
+    if train is not None:
+        try:
+            inputs["train"] = Train.read(train, num_users, num_items)
+        except SettingError as error:
+            reason = str(error).rstrip(".")
+            raise SettingError(f"{reason}, or give num_users= and num_items= too.") from None
+        num_items = inputs["train"].num_items
+    if (groups := labels["user_groups"]) is not None:
+        inputs["user_groups"] = read_positional_labels(groups, "user_groups", "user", num_users)
+    if (clusters := labels["item_clusters"]) is not None:
+        found = read_positional_labels(clusters, "item_clusters", "item", num_items)
+        inputs["item_clusters"], num_items = found, found.size if num_items is None else num_items
+    if (features := labels["item_features"]) is not None:
+        given = read_positional_features(features, num_items, feature_separator)
+        inputs["item_features"], num_items = given, given.size if num_items is None else num_items
+    sizes = {"num_users": num_users, "num_items": num_items}
+    return inputs | {name: size for name, size in sizes.items() if size is not None}
 
 
 # --------------------------------------------------------------------------------------------------

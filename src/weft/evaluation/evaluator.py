@@ -14,11 +14,11 @@ from weft.batch.input_validation import validation_for
 from weft.data import BatchLists, Labels, Train
 from weft.data.dataset import EvaluationData
 from weft.data.devices import is_host_readable, to_device
-from weft.data.features import read_positional_features
+from weft.data.evaluation_inputs import read_positional_inputs
 from weft.data.labels import read_positional_labels
 from weft.data.targets import read_target
 from weft.data.tensors import SparseRows
-from weft.errors import InputError, MissingInput, SettingError, check_int, setting_ref
+from weft.errors import InputError, MissingInput, SettingError, setting_ref
 from weft.evaluation.contributions import UserContributions
 from weft.evaluation.counts import BatchCounter
 from weft.evaluation.evaluator_state import EvaluatorState
@@ -131,7 +131,7 @@ class Evaluator(EvaluatorState):
         }
         given = {name for name, data in {"train": train, **labels}.items() if data is not None}
         settings = settings.resolve(given)
-        inputs = _read_inputs(train, labels, num_users, num_items, feature_separator)
+        inputs = read_positional_inputs(train, labels, num_users, num_items, feature_separator)
         self._set_up(
             settings,
             expand_metrics(settings.metrics, settings.top_k or (), available=set(inputs)),
@@ -171,8 +171,9 @@ class Evaluator(EvaluatorState):
         item_keys: Tensor | None = None,
     ) -> None:
         self.settings, self.inputs, self.slices = settings, inputs, slices
-        profile = None if settings.profile is None else find_profile(settings.profile)
-        classes = {spell_out(spec, profile): metric for spec, metric in classes.items()}
+        if settings.profile is not None:
+            profile = find_profile(settings.profile)
+            classes = {spell_out(spec, profile): metric for spec, metric in classes.items()}
         self.num_items = inputs.get("num_items")
         self.masks_seen = settings.mask_seen is True
         self.drops_repeats = settings.repeated_users == "drop"
@@ -419,37 +420,3 @@ class Evaluator(EvaluatorState):
         )
         self.to(device)
         return finalize(of_batch, self)
-
-
-def _read_inputs(
-    train: Any,
-    labels: Mapping[str, Any],
-    num_users: int | None,
-    num_items: int | None,
-    feature_separator: str | None,
-) -> dict[str, Any]:
-    """Return the inputs of metrics by number, and the numbers of users and items that are known."""
-    inputs: dict[str, Any] = {}
-    num_users = None if num_users is None else check_int("num_users", num_users, least=0)
-    num_items = None if num_items is None else check_int("num_items", num_items, least=0)
-    if train is not None:
-        try:
-            inputs["train"] = Train.read(train, num_users, num_items)
-        except SettingError as error:
-            raise SettingError(
-                f"{str(error).rstrip('.')}, or give num_users= and num_items= too."
-            ) from None
-        num_items = inputs["train"].num_items
-    for name, value in labels.items():
-        if value is None:
-            continue
-        if name == "user_groups":
-            inputs[name] = read_positional_labels(value, name, "user", num_users)
-            continue
-        if name == "item_features":
-            inputs[name] = read_positional_features(value, num_items, feature_separator)
-        else:
-            inputs[name] = read_positional_labels(value, name, "item", num_items)
-        num_items = inputs[name].size if num_items is None else num_items
-    sizes = {"num_users": num_users, "num_items": num_items}
-    return inputs | {name: size for name, size in sizes.items() if size is not None}

@@ -72,6 +72,7 @@ def finalize(
     sums = state.sums.cpu()
     view = metric_set.layout.view(sums)
     values = tuple(metric_set.values(view, state.metric_states))
+    warnings = list(large_rating_notes(metric_set, counts)) if counts["large_ratings"] else []
     notes = list(count_notes(evaluator, state, counts))
     notes += undefined_notes(metric_set, values, notes)
     if settings.bootstrap is not None:
@@ -87,7 +88,7 @@ def finalize(
         values=values,
         name=report.name,
         counts=counts,
-        notes=(*large_rating_notes(metric_set, counts), *report.notes, *notes),
+        notes=(*warnings, *report.notes, *notes),
         settings={**evaluator.record_settings(), **report.settings},
         provenance={**versions(), **report.provenance},
         per_user=per_user,
@@ -264,14 +265,11 @@ def exposure_frames(
     They have rows for each cut-off at which recommendations were counted by item; None if there is
     none, or nothing was recommended. `view(k)` reads the state at a cut-off.
     """
-    exposures = [
-        accumulator
-        for accumulator in layout.cutoffs
-        if isinstance(accumulator, ItemExposure) and accumulator.users == "lists"
-    ]
-    if not exposures:
+    for exposure in layout.cutoffs:
+        if isinstance(exposure, ItemExposure) and exposure.users == "lists":
+            break
+    else:
         return None, None
-    exposure = exposures[0]
     curves, bins = [], []
     for k in layout.cutoffs[exposure]:
         counts = _to_integers(view(k).at_items(exposure))

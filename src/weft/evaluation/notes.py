@@ -130,7 +130,7 @@ def count_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) ->
 
 def large_rating_notes(metric_set: MetricSet, counts: Counts) -> Iterator[str]:
     """Yield a warning if single items decide, because ratings are exponents."""
-    gains = metric_set.gains if counts["large_ratings"] else {}
+    gains = metric_set.gains
     if names := [name for gain in gains if gain != "linear" for name in gains[gain]]:
         yield (
             f"warning: {counts['large_ratings']:,} ratings of relevant items are above "

@@ -6,7 +6,7 @@ Also how the command line and YAML spell a setting (`Option`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -43,19 +43,25 @@ class Option:
     """How an interface other than Python offers a setting.
 
     `flag` is the command-line spelling, None if the command line does not offer it; `key` is the
-    key in the YAML section `evaluation`, None if YAML does not offer it. `recorded` is when
+    key in the YAML section `evaluation`, None if YAML does not offer it; by default ("auto") both
+    follow from the name of the setting. `recorded` is when
     `Result.settings` has the setting by its value: always, if it is not None, or for runs over all
     users of a source.
     """
 
     panel: str
-    flag: str | None = None
-    key: str | None = None
+    flag: str | None = "auto"
+    key: str | None = "auto"
     short_flag: str | None = None
     metavar: str | None = None
     in_evaluate: bool = True
     changes_results: bool = True
     recorded: Literal["always", "if given", "of a run", "no"] = "no"
+
+    def named(self, name: str) -> Option:
+        """Return the option with its flag and key spelled out."""
+        flag = f"--{name.replace('_', '-')}" if self.flag == "auto" else self.flag
+        return replace(self, flag=flag, key=name if self.key == "auto" else self.key)
 
 
 @dataclass(frozen=True)

@@ -39,11 +39,7 @@ from weft._choices import (
     TieRuleName,
     choices,
 )
-from weft.errors import (
-    WeftError,
-    check_int,
-    check_threshold,
-)
+from weft.errors import WeftError, check_int, check_threshold
 from weft.evaluation.setting_rules import (
     COUNTING,
     EXECUTION,
@@ -90,19 +86,15 @@ class EvaluationSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
-    metrics: Annotated[
-        Metrics, Option(COUNTING, "--metrics", "metrics", short_flag="-m", metavar="NAMES")
-    ] = Field(
+    metrics: Annotated[Metrics, Option(COUNTING, short_flag="-m", metavar="NAMES")] = Field(
         default=(),
         description="The metrics, such as nDCG, nDCG@10 or 'F1(beta=0.5)@5'. Case does not matter.",
     )
-    top_k: Annotated[
-        Cutoffs, Option(COUNTING, "--top-k", "top_k", short_flag="-k", metavar="10,20")
-    ] = Field(default=None, description="The cut-offs of the metrics that are named without one.")
+    top_k: Annotated[Cutoffs, Option(COUNTING, short_flag="-k", metavar="10,20")] = Field(
+        default=None, description="The cut-offs of the metrics that are named without one."
+    )
     profile: Annotated[
-        ProfileName | None,
-        one_of(ProfileName),
-        Option(COUNTING, "--profile", "profile", recorded="always"),
+        ProfileName | None, one_of(ProfileName), Option(COUNTING, recorded="always")
     ] = Field(
         default=None,
         description="Use the definitions of another tool, to reproduce its numbers. Sets metric "
@@ -112,103 +104,77 @@ class EvaluationSettings(BaseModel):
     relevance_threshold: Annotated[
         float | None,
         BeforeValidator(check_threshold),
-        Option(
-            COUNTING,
-            "--relevance-threshold",
-            "relevance_threshold",
-            metavar="RATING",
-            recorded="always",
-        ),
+        Option(COUNTING, metavar="RATING", recorded="always"),
     ] = Field(
         default=None,
         gt=0,
         description="The lowest rating of a relevant item. Without it, every rating above 0 is "
         "relevant.",
     )
-    implicit: Annotated[Bool, Option(COUNTING, "--implicit", "implicit", recorded="if given")] = (
-        Field(
-            default=False,
-            description="Ignore the ratings of the truth: every interaction counts 1, as for "
-            "clicks and play counts.",
-        )
+    implicit: Annotated[Bool, Option(COUNTING, recorded="if given")] = Field(
+        default=False,
+        description="Ignore the ratings of the truth: every interaction counts 1, as for "
+        "clicks and play counts.",
     )
     mask_seen: Annotated[
         bool | Literal["auto"],
         BeforeValidator(read_mask_seen),
-        Option(COUNTING, "--mask-seen/--keep-seen", "mask_seen", recorded="always"),
+        Option(COUNTING, "--mask-seen/--keep-seen", recorded="always"),
     ] = Field(
         default="auto",
         description="Whether items of train are removed from their user's ranking. 'auto' removes "
         "them from scores; recommendation lists keep them, and the result counts them.",
     )
     ties: Annotated[
-        TieRuleName | None,
-        one_of(TieRuleName),
-        Option(COUNTING, "--ties", "ties", recorded="always"),
+        TieRuleName | None, one_of(TieRuleName), Option(COUNTING, recorded="always")
     ] = Field(
         default=None,
         description="How equal scores are ordered: by item index (default), at random (default "
         "if sampled), averaged over all orders (expected), or with relevant items last "
         "(pessimistic) or first (optimistic).",
     )
-    seed: Annotated[Seed, Option(COUNTING, "--seed", "seed", recorded="always")] = Field(
+    seed: Annotated[Seed, Option(COUNTING, recorded="always")] = Field(
         default=0, description="Random seed."
     )
     empty_users: Annotated[
-        EmptyUsers | None,
-        one_of(EmptyUsers),
-        Option(COUNTING, "--empty-users", "empty_users", recorded="always"),
+        EmptyUsers | None, one_of(EmptyUsers), Option(COUNTING, recorded="always")
     ] = Field(
         default=None,
         description="Users of the truth without a relevant item: skip them (default) or count "
         "them as zero.",
     )
     missing_lists: Annotated[
-        MissingLists | None,
-        one_of(MissingLists),
-        Option(COUNTING, "--missing-lists", "missing_lists", recorded="of a run"),
+        MissingLists | None, one_of(MissingLists), Option(COUNTING, recorded="of a run")
     ] = Field(
         default=None,
         description="Users of the truth without scores or a list: count them as zero (default) or "
         "skip them.",
     )
     extra_users: Annotated[
-        ExtraUsers | None,
-        one_of(ExtraUsers),
-        Option(COUNTING, "--extra-users", "extra_users", recorded="if given"),
+        ExtraUsers | None, one_of(ExtraUsers), Option(COUNTING, recorded="if given")
     ] = Field(
         default=None,
         description="Users without an interaction in the truth: count their lists in the metrics "
         "of all lists, such as coverage (default), or leave these users out of everything (skip).",
     )
-    duplicates: Annotated[
-        Duplicates,
-        one_of(Duplicates, is_required=True),
-        Option(COUNTING, "--duplicates", "duplicates"),
-    ] = Field(
-        default="error",
-        description="An item that occurs twice in a recommendation list: an error, or keep its "
-        "best position (keep-best).",
+    duplicates: Annotated[Duplicates, one_of(Duplicates, is_required=True), Option(COUNTING)] = (
+        Field(
+            default="error",
+            description="An item that occurs twice in a recommendation list: an error, or keep its "
+            "best position (keep-best).",
+        )
     )
     repeated_users: Annotated[
         RepeatedUsers | None,
         one_of(RepeatedUsers),
-        Option(COUNTING, in_evaluate=False, recorded="if given"),
+        Option(COUNTING, None, None, in_evaluate=False, recorded="if given"),
     ] = Field(
         default=None,
         description="Users in several batches: count every row (default), or drop all but the "
         "first.",
     )
     feature_separator: Annotated[
-        str | None,
-        checked(read_text),
-        Option(
-            COUNTING,
-            "--feature-separator",
-            "feature_separator",
-            metavar="TEXT",
-            recorded="if given",
-        ),
+        str | None, checked(read_text), Option(COUNTING, metavar="TEXT", recorded="if given")
     ] = Field(
         default=None,
         min_length=1,
@@ -218,34 +184,28 @@ class EvaluationSettings(BaseModel):
     candidates: Annotated[
         CandidatePool,
         one_of(CandidatePool, is_required=True),
-        Option(SAMPLING, "--candidates", "candidates", metavar="POOL|PATH", recorded="of a run"),
+        Option(SAMPLING, metavar="POOL|PATH", recorded="of a run"),
     ] = Field(
         default="all",
         description="The items that can be recommended: all, cold (without a train interaction), "
         "warm (with one), listed (the items of each list), or given per user, in a table or file.",
     )
     strategy: Annotated[
-        Strategy,
-        one_of(Strategy, is_required=True),
-        Option(SAMPLING, "--strategy", "strategy", recorded="of a run"),
+        Strategy, one_of(Strategy, is_required=True), Option(SAMPLING, recorded="of a run")
     ] = Field(
         default="full",
         description="Rank all candidates (full), or only each user's relevant items among sampled "
         "negatives (sampled).",
     )
     num_negatives: Annotated[
-        int | None,
-        checked(check_int),
-        Option(SAMPLING, "--num-negatives", "num_negatives", recorded="of a run"),
+        int | None, checked(check_int), Option(SAMPLING, recorded="of a run")
     ] = Field(
         default=None,
         ge=1,
         description=f"Number of negatives sampled per user. Default: {NUM_NEGATIVES}.",
     )
     negative_sampling: Annotated[
-        NegativeSampling | None,
-        one_of(NegativeSampling),
-        Option(SAMPLING, "--negative-sampling", "negative_sampling", recorded="of a run"),
+        NegativeSampling | None, one_of(NegativeSampling), Option(SAMPLING, recorded="of a run")
     ] = Field(
         default=None,
         description="Distribution of the sampled negatives: uniform (default), or by popularity in "
@@ -255,7 +215,7 @@ class EvaluationSettings(BaseModel):
         int | float | None,  # printed as it was given
         checked(read_power),
         WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "null"}]}),
-        Option(SAMPLING, "--neg-alpha", "neg_alpha", metavar="POWER", recorded="of a run"),
+        Option(SAMPLING, metavar="POWER", recorded="of a run"),
     ] = Field(
         default=None,
         ge=0,
@@ -263,17 +223,12 @@ class EvaluationSettings(BaseModel):
         f"{NEG_ALPHA}.",
     )
     estimator: Annotated[
-        EstimatorName | None,
-        one_of(EstimatorName),
-        Option(SAMPLING, "--estimator", "estimator", recorded="if given"),
+        EstimatorName | None, one_of(EstimatorName), Option(SAMPLING, recorded="if given")
     ] = Field(
-        default=None,
-        description="Estimate the metrics of the full ranking from sampled ranks.",
+        default=None, description="Estimate the metrics of the full ranking from sampled ranks."
     )
     gamma: Annotated[
-        float | None,
-        checked(read_gamma),
-        Option(SAMPLING, "--gamma", "gamma", metavar="WEIGHT", recorded="if given"),
+        float | None, checked(read_gamma), Option(SAMPLING, metavar="WEIGHT", recorded="if given")
     ] = Field(
         default=None,
         gt=0,
@@ -284,7 +239,7 @@ class EvaluationSettings(BaseModel):
     bootstrap: Annotated[
         int | None,
         checked(check_int, least=2),
-        Option(UNCERTAINTY, "--bootstrap", "bootstrap", metavar="RESAMPLES", recorded="if given"),
+        Option(UNCERTAINTY, metavar="RESAMPLES", recorded="if given"),
     ] = Field(
         default=None,
         ge=2,
@@ -294,34 +249,32 @@ class EvaluationSettings(BaseModel):
     slices: Annotated[
         dict[Any, Any] | None,
         BeforeValidator(read_slices),
-        Option(UNCERTAINTY, "--slice", "slices", metavar="NAME=GROUPS"),
+        Option(UNCERTAINTY, "--slice", metavar="NAME=GROUPS"),
     ] = Field(
         default=None,
         description="Metrics by groups of users, such as activity=quantiles(4), a label per user, "
         "or bins of a number per user.",
     )
-    per_user: Annotated[Bool, Option(OUTPUT, "--per-user", "save_per_user")] = Field(
+    per_user: Annotated[Bool, Option(OUTPUT, key="save_per_user")] = Field(
         default=False, description="Keep a value per user, metric and cut-off."
     )
-    exposure: Annotated[Bool, Option(OUTPUT, key="exposure")] = Field(
+    exposure: Annotated[Bool, Option(OUTPUT, None)] = Field(
         default=False, description="Count how often each item is recommended at each cut-off."
     )
-    name: Annotated[str | None, checked(read_text), Option(OUTPUT, changes_results=False)] = Field(
-        default=None, description="Name of the model."
-    )
+    name: Annotated[
+        str | None, checked(read_text), Option(OUTPUT, None, None, changes_results=False)
+    ] = Field(default=None, description="Name of the model.")
     batch_size: Annotated[
-        int | None,
-        checked(check_int),
-        Option(EXECUTION, "--batch-size", "batch_size", changes_results=False),
+        int | None, checked(check_int), Option(EXECUTION, changes_results=False)
     ] = Field(default=None, ge=1, description="Number of users per batch.")
-    device: Annotated[Device, Option(EXECUTION, "--device", "device", changes_results=False)] = (
-        Field(default=None, description="Where to compute, such as cpu or cuda:0.")
+    device: Annotated[Device, Option(EXECUTION, changes_results=False)] = Field(
+        default=None, description="Where to compute, such as cpu or cuda:0."
     )
-    progress: Annotated[Bool, Option(EXECUTION, changes_results=False)] = Field(
+    progress: Annotated[Bool, Option(EXECUTION, None, None, changes_results=False)] = Field(
         default=False, description="Show a progress bar on a terminal."
     )
     checkpoint: Annotated[
-        Path | None, checked(read_path), Option(EXECUTION, changes_results=False)
+        Path | None, checked(read_path), Option(EXECUTION, None, None, changes_results=False)
     ] = Field(
         default=None,
         description="File in which progress is saved once a minute, and from which an interrupted "
@@ -357,7 +310,7 @@ class EvaluationSettings(BaseModel):
                 None if field.default is PydanticUndefined else field.default,
                 field.description or "",
                 choices(field.annotation),
-                next(entry for entry in field.metadata if isinstance(entry, Option)),
+                next(entry for entry in field.metadata if isinstance(entry, Option)).named(name),
             )
             for name, field in cls.model_fields.items()
         )
@@ -394,6 +347,10 @@ class EvaluationSettings(BaseModel):
         for name, default in defaults.items():
             if getattr(self, name) is None:
                 updates[name] = default
+        if self.implicit:
+            updates.pop(
+                "relevance_threshold", None
+            )  # of a profile: there are no ratings to compare
         if "train" not in available:
             updates["mask_seen"] = False
         elif self.mask_seen == "auto" and "lists" not in available:

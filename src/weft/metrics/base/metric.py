@@ -146,7 +146,10 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
             return self._spec
         params, is_fixed = [], True
         for name, parameter in metric_parameters(type(self)).items():
-            value = as_value(self.parameter(name))
+            given = self.parameter(name)
+            if given is parameter.default:
+                continue
+            value = as_value(given)
             if value != as_value(parameter.default):
                 params.append((name, value))
                 is_fixed = is_fixed and not holds_data(value)
