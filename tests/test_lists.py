@@ -1118,19 +1118,35 @@ def test_top_k_items_are_lists(ids, scores):
     assert apart.counts == counts and apart["MRR@3"] == wanted["MRR@3"]
 
 
-def test_top_k_items_as_positions_and_row_numbers():
+def test_top_k_items_as_positions_in_a_catalogue():
     positions = np.array([[2, 0, -1], [1, 2, 0]])
     truth = {0: ["x"], 1: ["x", "z"]}
-    lists = weft.TopKItems(positions, items=["x", "y", "z"])
+    lists = weft.TopKItems(positions, users=[0, 1], items=["x", "y", "z"])
     wanted = weft.evaluate({0: ["z", "x"], 1: ["y", "z", "x"]}, truth, metrics=["nDCG@3", "MRR@3"])
-    result = weft.evaluate(lists, truth, metrics=["nDCG@3", "MRR@3"])
-    same(result, wanted)
-    note = "the rows of weft.TopKItems are the users 0 to 1; its argument users gives other ids"
-    assert note in result.notes and note in evaluate_apart(lists, truth, metrics="MRR@2").notes
-    named = weft.TopKItems(positions, users=[0, 1], items=["x", "y", "z"])
-    assert not weft.evaluate(named, truth, metrics="MRR@2").notes
-    checked = weft.check(named, truth, metrics="MRR", top_k=2)
+    same(weft.evaluate(lists, truth, metrics=["nDCG@3", "MRR@3"]), wanted)
+    checked = weft.check(lists, truth, metrics="MRR", top_k=2)
     assert checked.values["lists"]["MRR@2"] == 0.5
+
+
+@pytest.mark.parametrize("evaluate", [weft.evaluate, evaluate_apart])
+def test_rows_of_top_k_items_that_are_row_numbers(evaluate):
+    lists = weft.TopKItems([[7, 8], [8, 7]])
+    note = "user ids are read as row numbers of weft.TopKItems"
+    for truth in ({0: [8], 1: [8]}, {0: {8: 1}, 1: {8: 1}}):
+        result = evaluate(lists, truth, metrics="MRR@2")
+        assert result["MRR@2"] == 0.75 and note in result.notes
+    with pytest.warns(weft.errors.InputWarning, match="no user of truth has the id 0"):
+        evaluate(lists, {1: [8]}, metrics="MRR@2")
+    frame_of_truth = pl.DataFrame({"user": [0, 1], "item": [8, 8]})
+    with pytest.raises(InputError, match=r"which rows of weft.TopKItems.*users='positions'"):
+        evaluate(lists, frame_of_truth, metrics="MRR@2", items=[7, 8])
+    declared = weft.TopKItems([[7, 8], [8, 7]], users="positions")
+    result = evaluate(declared, frame_of_truth, metrics="MRR@2")
+    assert result["MRR@2"] == 0.75 and not result.notes
+    if evaluate is weft.evaluate:
+        matrix = np.zeros((2, 9))
+        matrix[:, 8] = 1
+        assert not evaluate(lists, matrix, metrics="MRR@2").notes
 
 
 def test_scores_of_top_k_items_are_read():

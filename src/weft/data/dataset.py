@@ -20,6 +20,7 @@ from weft.data.evaluation_inputs import (
     list_axes,
     named_users,
     position_notes,
+    positional_axes,
     score_axes,
 )
 from weft.data.extra_users import skip_extra_users
@@ -131,6 +132,7 @@ def build_dataset(
     files = tables.files()
     if settings.implicit:
         tables = replace(tables, truth=tables.truth.without_values())
+    tables_given = tables  # with matrices as such
     catalogue, totals = (None, None) if stats is None else (stats.items, stats.train)
     if isinstance(tables.source, ListSource):
         axes = list_axes(tables, catalogue, orders_ties_by_id=settings.orders_ties_by_id)
@@ -143,10 +145,11 @@ def build_dataset(
         user_values = _read_user_values(tables, slices, axes, rows)
     if stats is None:
         stats = _local_stats(tables, axes, rows, user_values, settings.feature_separator)
-        notes = (*stats.notes, *position_notes(inputs, tables, axes))
+        notes = (*stats.notes, *position_notes(inputs, tables_given, axes))
         given = {"user": inputs.users, "item": inputs.items}
         ids = describe_ids(
-            [axis.kind for axis in (axes.users, axes.items) if axis.is_positional],
+            {axis.kind for axis in (axes.users, axes.items) if axis.is_positional}
+            | {axis.kind for axis in positional_axes(tables.source, axes)},
             [kind for kind, value in given.items() if value is not None],
             has_lists=inputs.has_lists,
         )

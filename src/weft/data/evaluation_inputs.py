@@ -240,20 +240,31 @@ def score_axes(tables: InputTables, items: Vocabulary | None, batch_size: int | 
     return _probe_model(source, users, batch_size)
 
 
+def positional_axes(source: Source | ListSource, axes: Axes) -> list[Vocabulary]:
+    """Return the users and items whose ids are row or column numbers of the source."""
+    if isinstance(source, ListSource):
+        return [axes.users] if source.table.has_undeclared_rows else []
+    return [axis for axis in (axes.users, axes.items) if axis.is_positional]
+
+
 def position_notes(inputs: EvaluationInputs, tables: InputTables, axes: Axes) -> list[str]:
-    """Return the notes on ids of truth and train that are row or column numbers of scores."""
+    """Return the notes on ids of truth and train that are row or column numbers of the source."""
     names = ("truth", "train")
     with_ids = {name: table for name, table in zip(names, tables.interactions) if not table.shape}
-    positional = [axis for axis in (axes.users, axes.items) if axis.is_positional]
-    if isinstance(tables.source, ListSource) or not with_ids or not positional:
+    positional = positional_axes(tables.source, axes)
+    if not with_ids or not positional:
         return []
+    origin = positional[-1].origin or "the scores"
+    is_unsaid = inputs.users is None and inputs.items is None
+    if isinstance(tables.source, ListSource):
+        origin, is_unsaid = "weft.TopKItems", True  # its own argument names its rows
     ids = PositionalIds(
         {axis.kind: axis.size for axis in positional},
         frozenset(name.removesuffix("s") for name in tables.declared_positions),
         tuple(with_ids),
         tuple(name for name in with_ids if not isinstance(getattr(inputs, name), Mapping)),
-        is_unsaid=inputs.users is None and inputs.items is None,
-        origin=positional[-1].origin or "the scores",
+        is_unsaid=is_unsaid,
+        origin=origin,
     )
     return ids.notes(
         {

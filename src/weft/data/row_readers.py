@@ -56,7 +56,7 @@ class RowTable:
     errors: tuple[RowErrors, ...] = ()
     row_numbers: NDArray[np.int64] | None = None  # numbers of the rows in the input; None: all
     rejected: pl.DataFrame | None = None  # rows without a user or an item, with their `row` number
-    notes: tuple[str, ...] = ()  # remarks for the result
+    has_undeclared_rows: bool = False  # users are row numbers, which the caller does not say
 
     def to_interactions(self, value_name: str, default: float) -> InteractionTable:
         """Return the table with one column of values; raise the first of the row errors.
@@ -91,7 +91,8 @@ def read_rows(data: Any, where: str, *, use: str) -> RowTable:
         frame = _frame_of_columns(table.columns)
         return RowTable(table.where, frame, table.all_users, table, table.unused_columns)
     if isinstance(data, TopKItems):
-        return RowTable(where, data.to_frame(), data.users, notes=data.notes)
+        is_undeclared = data.has_undeclared_rows
+        return RowTable(where, data.to_frame(), data.users, has_undeclared_rows=is_undeclared)
     if isinstance(data, Mapping):
         return _read_dict(data, where, is_list=use == "lists")
     roles = ROLES_OF_USE[use][2:] + (("rank",) if use == "lists" else ())

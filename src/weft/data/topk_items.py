@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.data.positions import are_positions
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError
 
@@ -27,7 +28,8 @@ class TopKItems:
         Scores `[users, k]`, which must not increase along a row. The order of `ids` decides; the
         scores are for metrics that read scores.
     users
-        The id of each row, by default the row numbers 0, 1, 2, ...
+        The id of each row. Without it, or with `"positions"`, users are the row numbers 0, 1, 2,
+        ...; ids of truth and train that are a frame or a file then have to be declared.
     items
         The ids of items, if `ids` are positions (0, 1, 2, ...) in them.
 
@@ -57,8 +59,9 @@ class TopKItems:
         self._codes = matrix[is_item].astype(np.int64)
         self._rows, self._columns = np.nonzero(is_item)
         self._scores = None if scores is None else _read_scores(scores, is_item)
+        self.has_undeclared_rows = users is None and len(matrix) > 0
         self._users = Vocabulary.from_size("user", len(matrix))
-        if users is not None:
+        if users is not None and not are_positions(users):
             self._users = Vocabulary.from_ids("user", users)
             _check_size(self._users.size, len(matrix))
         self._items = None if items is None else Vocabulary.from_ids("item", items)
@@ -73,16 +76,6 @@ class TopKItems:
     def users(self) -> pl.Series:
         """The user of each row."""
         return self._users.ids
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Remarks for the result: users that are row numbers."""
-        if not self._users.is_positional or not self._users.size:
-            return ()
-        return (
-            f"the rows of weft.TopKItems are the users 0 to {self._users.size - 1}; its argument "
-            "users gives other ids",
-        )
 
     def to_frame(self) -> pl.DataFrame:
         """Return rows (user, item, rank) and the score, if there are scores."""

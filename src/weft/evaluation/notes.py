@@ -95,7 +95,6 @@ def _source_notes(
     source: ListSource, settings: EvaluationSettings, counts: Counts
 ) -> Iterator[str]:
     lists = source.table
-    yield from lists.notes
     if lists.order == "rank" and lists.has_scores:
         yield "the lists have ranks and scores: they are ranked by rank"
     if lists.order == "rows" and lists.unused_columns:

@@ -60,7 +60,7 @@ def read_lists(data: Any, where: str = "source") -> ListTable:
     entries.check_finite()
     if ranks is not None:
         replace(entries, values=ranks, value_name="rank").check_finite()
-    return ListTable(entries, ranks, rows.unused_columns, rows.notes)
+    return ListTable(entries, ranks, rows.unused_columns, rows.has_undeclared_rows)
 
 
 def _check_similar_names(unused_columns: tuple[str, ...], where: str) -> None:
@@ -80,7 +80,7 @@ class ListTable:
     entries: InteractionTable
     ranks: NDArray[np.float64] | None = None
     unused_columns: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # remarks for the result
+    has_undeclared_rows: bool = False  # users are row numbers, which the caller does not say
 
     @property
     def has_scores(self) -> bool:

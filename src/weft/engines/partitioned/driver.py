@@ -26,6 +26,7 @@ from weft.data.popularity import TrainTotals
 from weft.data.positions import PositionalIds, are_positions, check_declared
 from weft.data.slices import UserSlice, parse_slices
 from weft.data.sources import Factors, Model
+from weft.data.topk_items import TopKItems
 from weft.engines.partitioned.global_stats import (
     Arguments,
     Origins,
@@ -106,13 +107,18 @@ def take_user_inputs(
 
 def _read_positions(arguments: Arguments) -> PositionalIds:
     given = {name: arguments[name] for name in ("truth", "train") if arguments[name] is not None}
-    return PositionalIds(
+    positions = PositionalIds(
         {},
         frozenset(kind for kind in ("user", "item") if are_positions(arguments[f"{kind}s"])),
         inputs=tuple(given),
         frames=tuple(name for name, data in given.items() if not isinstance(data, Mapping)),
         is_unsaid=arguments["users"] is None and arguments["items"] is None,
     )
+    source = arguments["source"]
+    if isinstance(source, TopKItems) and source.has_undeclared_rows:
+        sizes = {"user": len(source.users)}
+        return replace(positions, sizes=sizes, is_unsaid=True, origin="weft.TopKItems")
+    return positions
 
 
 def _check_supported(arguments: Arguments, *, has_lists: bool, engine: str) -> None:

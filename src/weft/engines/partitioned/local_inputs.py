@@ -69,10 +69,9 @@ def _read_pairs(data: Any, argument: str) -> tuple[dict[str, pl.DataFrame], Inpu
 
     columns: dict[str, Any] = {}
     unused: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
     if argument == "source":
         lists = read_lists(data)
-        pairs, unused, notes = lists.entries, lists.unused_columns, lists.notes
+        pairs, unused = lists.entries, lists.unused_columns
         columns = {"score": pairs.values} if lists.has_scores else {}
         columns |= {"rank": lists.ranks} if lists.ranks is not None else {}
         if lists.order == "rows":
@@ -94,7 +93,7 @@ def _read_pairs(data: Any, argument: str) -> tuple[dict[str, pl.DataFrame], Inpu
     frames = {argument: frame}
     if pairs.all_users is not None and argument in INPUTS_WITH_ALL_USERS:
         frames[argument + ALL_USERS] = pl.DataFrame({"user": _plain_ids(pairs.all_users)})
-    origin = InputOrigin(pairs.where, None, unused, notes, tuple(frame.columns))
+    origin = InputOrigin(pairs.where, unused_columns=unused, columns=tuple(frame.columns))
     if (table := pairs.table) is not None:
         origin = InputOrigin(
             pairs.where, table.path, unused or table.unused_columns, table.notes, origin.columns
