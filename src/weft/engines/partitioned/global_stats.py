@@ -194,17 +194,7 @@ def build_global_stats(
         "item": [summary.items[name] for name in positions.inputs],
     }
     notes = (*_overlap_notes(summary, origins), *positions.notes(ids))
-    given = {
-        name: read_table(data, name) if is_file(data) else data
-        for name in ("item_clusters", "item_features")
-        if (data := arguments[name]) is not None
-    }
-    labels = read_item_labels(
-        given,
-        items,
-        num_in_order=0 if arguments["items"] is None else items.size,
-        feature_separator=arguments["feature_separator"],
-    )
+    labels = _read_item_labels(arguments, items)
     groups = {
         name: GroupNames(number_labels(list(names), name)[0], None, num_unknown)
         for name, (names, num_unknown) in summary.labels.items()
@@ -212,6 +202,20 @@ def build_global_stats(
     listed = [kind for kind in ("user", "item") if arguments[f"{kind}s"] is not None]
     described = describe_ids(positions.sizes, listed, has_lists="source" in origins)
     return GlobalStats(items, _count_train(summary, items), labels, groups, notes, described)
+
+
+def _read_item_labels(arguments: Arguments, items: Vocabulary) -> dict[str, Any]:
+    given = {
+        name: read_table(data, name) if is_file(data) else data
+        for name in ("item_clusters", "item_features")
+        if (data := arguments[name]) is not None
+    }
+    return read_item_labels(
+        given,
+        items,
+        num_in_order=0 if arguments["items"] is None else items.size,
+        feature_separator=arguments["feature_separator"],
+    )
 
 
 def _check_rows(summary: PartitionSummary, origins: Origins, positions: PositionalIds) -> None:
