@@ -17,7 +17,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import weft
-from everything import BUILT_IN, about
+from metric_cases import BUILT_IN, make_labels
 from weft.integrations.lightning import EvaluationCallback
 
 USERS, ITEMS, CUTOFFS = 41, 19, (3, 5)
@@ -38,7 +38,12 @@ def data():
 
 def everything(**settings):
     """An evaluator of every built-in metric."""
-    inputs = {**about(USERS, ITEMS), "train": data()[2], "num_users": USERS, "num_items": ITEMS}
+    inputs = {
+        **make_labels(USERS, ITEMS),
+        "train": data()[2],
+        "num_users": USERS,
+        "num_items": ITEMS,
+    }
     return weft.Evaluator(BUILT_IN, CUTOFFS, **inputs, **settings)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import weft
-from everything import BUILT_IN, about
+from metric_cases import BUILT_IN, make_labels
 from weft.batch.batch import BatchInputs, RankingOptions, open_batch
 from weft.data.targets import read_target
 from weft.metrics import accumulators, state_layout
@@ -30,7 +30,7 @@ EVERYONE = torch.arange(USERS)
 
 
 def evaluator(metrics, top_k=CUTOFFS):
-    return weft.Evaluator(metrics, top_k, train=TRAIN, **about(USERS, ITEMS))
+    return weft.Evaluator(metrics, top_k, train=TRAIN, **make_labels(USERS, ITEMS))
 
 
 def kinds():

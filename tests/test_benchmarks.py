@@ -10,7 +10,7 @@ from benchmarks import cases, clock, collection, compare, files, sampled
 from benchmarks.data import CUTOFFS, SIX, make
 
 import weft
-from everything import BUILT_IN
+from metric_cases import BUILT_IN
 from weft.ranking.kernels import any_device as anywhere
 from weft.ranking.kernels import using
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from everything import BUILT_IN, about
+from metric_cases import BUILT_IN, make_labels
 from weft.batch.batch import BatchInputs
 from weft.data.targets import read_target
 from weft.errors import InputError, SettingError
@@ -34,7 +34,7 @@ TARGET = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.15) * torch.randint(
 TARGET[5] = 0
 TRAIN = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.2).int()
 EVERYONE = torch.arange(USERS)
-ABOUT = about(USERS, ITEMS)
+ABOUT = make_labels(USERS, ITEMS)
 # What speaks of train itself, which resampling the evaluated users does not touch.
 OF_TRAIN = (
     "EPC",

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from everything import BUILT_IN, BY_POSITION, about
+from metric_cases import BUILT_IN, BY_POSITION, make_labels
 from oracles import RankedList, lauc
 from weft.errors import InputError, MissingInput, SettingError
 from weft.ranking import TIE_RULES
@@ -63,7 +63,7 @@ class World:
             "top_k": [1, 3, 12],
             "per_user": True,
             **NAMES,
-            **about(USERS, ITEMS),
+            **make_labels(USERS, ITEMS),
         }
 
     def without_others(self, offered):
@@ -429,7 +429,7 @@ def test_candidates_with_half_precision_scores(kind):
 def test_notes_metrics_that_ran_on_candidates():
     every = [name for name in BUILT_IN if not name.startswith(("EucDistance", "Hypervolume"))]
     names = [*every, "EPC(relevance=none)", "F1(metric_name_1=Precision, metric_name_2=ARP)"]
-    about_items = about(3, 4)
+    about_items = make_labels(3, 4)
     result = of(candidates=GIVEN, metrics=names, train={0: [0]}, **about_items)
     (note,) = [note for note in result.notes if "ran on candidates" in note]
     named = set(
@@ -582,7 +582,7 @@ def test_evaluator_takes_candidates():
     preds = torch.where(
         items >= 0, scores.gather(1, items.clamp(min=0)), torch.nan
     )  # what stands in padding is nothing
-    settings = {"metrics": RANKED, "top_k": [1, 5], "train": train, **about(12, 20)}
+    settings = {"metrics": RANKED, "top_k": [1, 5], "train": train, **make_labels(12, 20)}
     expected = weft.evaluate(
         scores,
         {user: dict.fromkeys(row, 1) for user, row in enumerate(truth)},

@@ -222,14 +222,14 @@ def seen(colour: str, eye: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("eye", EYES)
-def test_colours_of_models_are_told_apart_by_all_eyes(eye):
+def test_colours_differ_for_all_kinds_of_vision(eye):
     lab = [seen(colour, eye) for colour in COLOURS]
     nearest = min(np.linalg.norm(a - b) for at, a in enumerate(lab) for b in lab[:at])
     assert nearest >= (25 if eye == "normal" else 12)
 
 
 @pytest.mark.parametrize("colour", [*COLOURS, OTHER])
-def test_colours_are_seen_on_white_and_on_dark(colour):
+def test_colours_contrast_with_white_and_dark(colour):
     assert contrast(colour, "#ffffff") >= 3
     assert contrast(colour, "#16181d") >= 3
 
@@ -242,7 +242,7 @@ def test_colours_are_seen_on_white_and_on_dark(colour):
         (DIVERGING[1], DIVERGING[2], DIVERGING_DARK),
     ],
 )
-def test_letters_are_read_on_every_cell(light, dark, limit):
+def test_text_contrasts_with_every_cell(light, dark, limit):
     ends = [
         np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) for colour in (light, dark)
     ]
@@ -251,12 +251,12 @@ def test_letters_are_read_on_every_cell(light, dark, limit):
         assert contrast(cell, ON_DARK if shade > limit else ON_LIGHT) >= 3.5, shade
 
 
-def test_there_is_a_shape_for_each_colour():
+def test_every_colour_has_a_shape():
     assert len(set(SHAPES)) == len(SHAPES) == len(set(COLOURS)) == len(COLOURS) == 8
 
 
 @pytest.mark.slow
-def test_colours_stay_with_a_model_in_all_charts(report):
+def test_models_keep_their_colour_in_all_charts(report):
     wanted = model_colours(THREE)
     assert list(wanted.values()) == list(COLOURS[:3])
     for one in report:
@@ -270,7 +270,7 @@ def test_colours_stay_with_a_model_in_all_charts(report):
                 assert {model: painted[model] for model in wanted} == wanted, one.kind
 
 
-def test_of_many_models_the_best_have_colours():
+def test_best_of_many_models_have_colours():
     many = subject_of(*(f"m{seed}" for seed in range(11)))
     best = sorted(many.models, key=lambda model: -many.results[model]["nDCG@10"])[:8]
     assert set(coloured_models(many)) == set(best)
@@ -289,7 +289,7 @@ def test_labels_do_not_overlap_and_keep_their_order(places):
     assert all(b - a >= LINE_PIXELS / 300 * extent * 0.99 for a, b in pairwise(ordered))
 
 
-def test_labels_that_have_room_stay():
+def test_labels_with_room_stay():
     assert spread_labels([0.1, 0.5, 0.9], 0.0, 1.0, 300) == pytest.approx([0.1, 0.5, 0.9])
 
 
@@ -321,7 +321,7 @@ def test_shares_in_sentences():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_every_choice_has_its_words(report):
+def test_every_choice_has_a_text(report):
     assert sum(len(one.texts) > 1 for one in report) > 6
     for one in report:
         bound = [
@@ -347,7 +347,7 @@ def test_every_kind_draws_marks(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_names_are_only_names(kind):
+def test_does_not_interpret_names(kind):
     subject = subject_of(*STRANGE, groups=('<b>"F"</b>', "a.b[0]\\"))
     chart = spec(subject, kind)
     assert chart["width"] == "container"
@@ -371,7 +371,7 @@ def test_names_are_only_names(kind):
     assert not everything(chart, "url") and not everything(chart, "signal")
 
 
-def test_blank_names_are_seen():
+def test_shows_blank_names():
     texts = "".join(
         node.text or ""
         for node in drawn(figure(subject_of("", " "), "values").chart.to_dict()).iter()
@@ -388,7 +388,7 @@ def test_blank_names_are_seen():
         ("differences", "pdf", b"%PDF"),
     ],
 )
-def test_charts_are_saved_without_a_browser(tmp_path, kind, suffix, start):
+def test_saves_charts_without_a_browser(tmp_path, kind, suffix, start):
     comparison = weft.compare(list(THREE.results.values()))
     path = tmp_path / f"chart.{suffix}"
     comparison.plot(kind).save(path)
@@ -396,7 +396,7 @@ def test_charts_are_saved_without_a_browser(tmp_path, kind, suffix, start):
     assert content.startswith(start) and len(content) > 3000
 
 
-def test_a_chart_has_its_size_and_its_text():
+def test_charts_have_size_and_description():
     chart = figure(THREE, "cutoffs", width=500, height=200).chart.to_dict()
     assert (chart["width"], chart["height"]) == (500, 200)
     assert chart["description"] == figure(THREE, "cutoffs").text
@@ -404,7 +404,7 @@ def test_a_chart_has_its_size_and_its_text():
 
 
 @pytest.mark.slow
-def test_one_chart_has_no_select_and_a_report_has(report):
+def test_only_reports_have_selections(report):
     for kind in ("cutoffs", "differences", "bias"):
         assert "params" not in figure(THREE, kind).chart.to_dict()
     bound = {
@@ -420,7 +420,7 @@ def test_one_chart_has_no_select_and_a_report_has(report):
 
 
 @pytest.mark.slow
-def test_thirty_models_and_forty_metrics_stay_small():
+def test_many_models_and_metrics_stay_small():
     metrics = ("nDCG", "Recall", *(f"Metric{at:02d}(parameter=value)" for at in range(36)))
     subject = subject_of(*(f"a model with number {seed}" for seed in range(30)), metrics=metrics)
     found = figures(subject)
@@ -432,7 +432,7 @@ def test_thirty_models_and_forty_metrics_stay_small():
     assert sum(sizes.values()) < 700_000, sizes
 
 
-def test_the_extra_is_asked_for_where_it_is_missing():
+def test_reports_a_missing_extra():
     code = """
         import sys
         sys.modules["altair"] = None
@@ -450,7 +450,7 @@ def test_the_extra_is_asked_for_where_it_is_missing():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_charts_come_in_the_order_of_the_report(report):
+def test_charts_have_the_order_of_the_report(report):
     assert [one.kind for one in report] == list(KINDS)
     of_several = ("values", "tradeoff", "differences", "gains")
     assert [one.kind for one in figures(subject_of("als"))] == [
@@ -475,7 +475,7 @@ def test_charts_come_in_the_order_of_the_report(report):
         ("bias", "item_clusters="),
     ],
 )
-def test_what_is_missing_is_said(kind, hint):
+def test_reports_missing_inputs(kind, hint):
     with pytest.raises(MissingInput, match=re.escape(hint)):
         figure(subject_of("als", "knn", bare=True), kind)
 
@@ -487,14 +487,14 @@ def test_some_charts_need_two_models(kind):
 
 
 @pytest.mark.slow
-def test_gains_needs_groups():
+def test_gains_need_groups():
     results = {name: replace(one, user_labels=None) for name, one in THREE.results.items()}
     with pytest.raises(MissingInput, match="user_groups="):
         figure(ReportContext(results), "gains")
     assert "gains" not in [one.kind for one in figures(ReportContext(results))]
 
 
-def test_one_cutoff_is_no_line():
+def test_cutoffs_need_several_cutoffs():
     values = (MetricValue("nDCG", 10, 0.5), MetricValue("GAUC", None, 0.7))
     with pytest.raises(MissingInput, match=r"top_k=\[5, 10, 20\]"):
         Result(values).plot("cutoffs")
@@ -522,12 +522,12 @@ def test_one_cutoff_is_no_line():
         ("bias", {"model": "kn"}, "Did you mean 'knn'"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(kind, options, said):
+def test_rejects_wrong_options(kind, options, said):
     with pytest.raises(SettingError, match=re.escape(said)):
         figure(THREE, kind, **options)
 
 
-def test_metrics_may_be_spelt_in_any_way():
+def test_accepts_any_spelling_of_metrics():
     assert figure(THREE, "cutoffs", metric="ndcg").title == "nDCG against the cut-off"
     assert figure(THREE, "values", metric=" ndcg @ 5").title == "nDCG@5 of each model"
 
@@ -552,7 +552,7 @@ def test_unregistered_metrics_and_undefined_values_are_drawn():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_cutoffs_tells_who_leads():
+def test_cutoffs_text_names_the_leader():
     one = figure(THREE, "cutoffs")
     at10 = {model: THREE.results[model]["nDCG@10"] for model in THREE.models}
     first, second, third = sorted(at10, key=lambda model: -at10[model])
@@ -573,13 +573,13 @@ def test_cutoffs_tells_who_leads():
     assert len(one.table) == 3 * len(CUTOFFS)
 
 
-def test_values_stand_best_first_in_their_own_direction():
+def test_values_are_sorted_by_direction():
     (rows,) = figure(THREE, "values", metric="ARP@10").chart.to_dict()["datasets"].values()
     assert rows[0]["metric"] == "ARP@10 (lower is better)"
     assert rows[0]["model"] == ["als", "knn", "pop"] and rows[0]["value"] == [110.0, 120.0, 130.0]
 
 
-def test_numbers_are_rounded_and_counts_stay_whole():
+def test_rounds_numbers_and_keeps_counts():
     values = (
         MetricValue("ItemCoverage", 10, 1234567.0, higher_is_better=True),
         MetricValue("nDCG", 10, 0.123456789, 0.1, 5, True),
@@ -590,7 +590,7 @@ def test_numbers_are_rounded_and_counts_stay_whole():
     assert next(iter(chart["datasets"].values()))[0]["value"] == [0.12346]
 
 
-def test_the_front_of_a_tradeoff_is_that_of_the_comparison():
+def test_tradeoff_front_matches_the_comparison():
     comparison = weft.compare(list(THREE.results.values()))
     for x in ("Gini@10", "ARP@10"):
         table = figure(ReportContext.from_result(comparison), "tradeoff", x=x, y="nDCG@10").table
@@ -610,7 +610,7 @@ def shuffled(one: Result, kept: int) -> Result:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kept", [USERS, 41])
-def test_differences_are_those_of_the_comparison(kept):
+def test_differences_match_the_comparison(kept):
     comparison = weft.compare([THREE.results["als"], shuffled(THREE.results["pop"], kept)])
     row = (
         comparison.to_frame()
@@ -658,7 +658,7 @@ def paired(
     return ReportContext({"a": of("a", a), "b": of("b", b)})
 
 
-def test_bins_hold_the_differences_they_say():
+def test_bins_contain_their_differences():
     random = np.random.default_rng(0)
     a, b = random.integers(0, 11, 500) / 10, random.integers(0, 11, 500) / 10
     table = figure(paired(a.tolist(), b.tolist()), "differences", pair=("a", "b")).table
@@ -674,7 +674,7 @@ def test_bins_hold_the_differences_they_say():
         assert users == inside.sum()
 
 
-def test_far_differences_are_in_the_outermost_bins():
+def test_outer_bins_contain_far_differences():
     one = figure(
         paired([*np.linspace(0.01, 1, 999), 500.0], [0.0] * 1000), "differences", pair=("a", "b")
     )
@@ -689,7 +689,7 @@ def test_far_differences_are_in_the_outermost_bins():
     ("higher", "said"),
     [(True, "a is better for 2"), (False, "b is better for 2"), (None, "a is higher for 2")],
 )
-def test_the_better_side_follows_the_direction(higher, said):
+def test_better_side_follows_the_direction(higher, said):
     assert (
         said
         in figure(
@@ -701,13 +701,13 @@ def test_the_better_side_follows_the_direction(higher, said):
 
 
 @pytest.mark.parametrize("a", [[0.5], [0.5, 0.5, math.nan]])
-def test_few_users_and_only_ties(a):
+def test_differences_of_few_users_and_ties(a):
     one = figure(paired(a, [0.5] * len(a)), "differences")
     assert f"{sum(not math.isnan(value) for value in a)} (100 %) are equal" in one.text
     assert drawn(one.chart.to_dict()) is not None
 
 
-def test_users_that_no_two_models_share_are_no_chart():
+def test_no_chart_without_common_users():
     als, knn = THREE.results["als"], THREE.results["knn"]
     apart = ReportContext(
         {"als": als, "knn": replace(knn, per_user=knn.per_user.with_columns(pl.col("user") + "x"))}
@@ -717,7 +717,7 @@ def test_users_that_no_two_models_share_are_no_chart():
     assert "differences" not in [one.kind for one in figures(apart)]
 
 
-def test_gains_are_the_means_of_groups():
+def test_gains_match_the_means_of_groups():
     table = figure(THREE, "gains", pair=("als", "pop"), metric="nDCG@10").table
     frames = [THREE.results[model].per_user["nDCG@10"].to_numpy() for model in ("als", "pop")]
     apart, labels = frames[0] - frames[1], THREE.results["als"].user_labels
@@ -746,7 +746,7 @@ def test_gains_are_the_means_of_groups():
     ).all()
 
 
-def test_gains_show_each_way_to_group_once_and_in_its_order():
+def test_gains_show_each_grouping_once():
     of_slices = pl.DataFrame(
         [
             (name, group, "nDCG", 10, 0.1, 0.01, 0.0, 1.0, 9)
@@ -772,7 +772,7 @@ def test_gains_show_each_way_to_group_once_and_in_its_order():
 GROUPED = {"activity": ["up to 9", "10 to 19", "20 and more"], "sex": ["F", "M"]}
 
 
-def test_many_groups_are_cut_and_that_is_said():
+def test_shortens_many_groups_and_notes_it():
     labels = pl.DataFrame(
         {
             "user": [f"u{n}" for n in range(USERS)],
@@ -794,7 +794,7 @@ def test_many_groups_are_cut_and_that_is_said():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_exposure_names_the_gini_that_was_evaluated_or_that_of_the_curve():
+def test_exposure_shows_the_gini_of_the_result_or_curve():
     evaluated = figure(THREE, "exposure", k=5).table
     assert dict(evaluated.select("model", "Gini").unique().iter_rows()) == pytest.approx(
         {"als": 0.9, "knn": 0.89, "pop": 0.88}
@@ -823,7 +823,7 @@ def test_popularity_has_shares():
     ]
 
 
-def test_a_model_may_be_called_like_what_it_is_compared_with():
+def test_model_names_may_equal_reference_names():
     table = figure(subject_of("all items", "train data"), "popularity").table
     assert set(table["of"]) == {"all items", "train data", "all items*", "train data*"}
 
@@ -838,7 +838,7 @@ def test_slices_have_their_users_and_values():
     assert {"7 users", "8 users", "0.110"} <= texts
 
 
-def test_bias_is_coloured_around_what_is_neutral():
+def test_bias_colours_are_centred_on_neutral():
     values = [
         ("F", "Drama", -0.5),
         ("F", "Comedy", 0.0),
@@ -878,7 +878,7 @@ def test_bias_is_coloured_around_what_is_neutral():
     assert blue in one.values() and orange not in one.values() and blue in other.values()
 
 
-def test_bias_of_many_models_is_chosen():
+def test_bias_of_many_models_has_a_selection():
     many = subject_of(*(f"m{seed}" for seed in range(12)))
     bound = [p["bind"]["options"] for p in spec(many, "bias")["params"]]
     assert bound[1] == many.models and bound[0][0] == "BiasDisparityBD@10 (0 is neutral)"

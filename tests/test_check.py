@@ -90,14 +90,14 @@ REFUSED = dict.fromkeys(NAMES)
     "lists",
     [LISTS, RANKED, LISTS.select("user", "item"), LISTS.sample(fraction=1, shuffle=True, seed=3)],
 )
-def test_clean_data_give_no_finding(lists):
+def test_clean_data_has_no_finding(lists):
     checked = check(lists, items=ITEMS)
     assert checked.findings == () and checked.kinds == () and checked.refused == ()
     assert checked.values == {"lists": evaluate(lists, items=ITEMS)}
     assert "Nothing suspicious was found." in str(checked)
 
 
-def test_the_inputs_are_described():
+def test_describes_the_inputs():
     told = {
         one.name: (one.path, one.rows, one.users, one.items) for one in check(items=ITEMS).inputs
     }
@@ -109,7 +109,7 @@ def test_the_inputs_are_described():
     }
 
 
-def test_dicts_pandas_frames_and_matrices_are_read_as_evaluate_reads_them():
+def test_reads_inputs_as_evaluate_does():
     pandas = pytest.importorskip("pandas")
     as_dict = {
         user: dict(zip(rows["item"], rows["score"]))
@@ -135,7 +135,7 @@ def test_dicts_pandas_frames_and_matrices_are_read_as_evaluate_reads_them():
     )
 
 
-def test_users_whom_a_dict_names_without_rows_are_kept():
+def test_keeps_users_with_empty_rows():
     lists = {"a": ["x", "y"], "b": []}
     truth = {"a": ["x"], "b": ["y"], "c": []}
     checked = weft.check(lists, truth, metrics="Recall", top_k=2)
@@ -149,7 +149,7 @@ def test_users_whom_a_dict_names_without_rows_are_kept():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_ids_of_two_types():
+def test_finds_ids_of_two_types():
     number = pl.col("user").str.slice(1).cast(pl.Int64)
     truth, train = TRUTH.with_columns(number), TRAIN.with_columns(number)
     lists = LISTS.with_columns(pl.col("user").str.slice(1))
@@ -168,7 +168,7 @@ def test_a_catalogue_file_with_features_may_repeat_items(tmp_path):
     assert check(items=path).findings == () and evaluate(items=path) == evaluate(items=ITEMS)
 
 
-def test_a_catalogue_of_another_type():
+def test_finds_a_catalogue_of_another_type():
     lists, truth = {"a": [1, 2]}, {"a": [1]}
     checked = weft.check(lists, truth, items=["1", "2"], metrics="MRR", top_k=2)
     assert (
@@ -187,7 +187,7 @@ def test_a_catalogue_of_another_type():
     ],
     ids=["upper", "spaces", "tab inside"],
 )
-def test_ids_of_another_spelling(spell):
+def test_finds_ids_of_another_spelling(spell):
     lists = LISTS.with_columns(spell.alias("user"))
     checked = check(lists)
     if "\t" in lists["user"][0]:  # not a spelling of the same id
@@ -201,7 +201,7 @@ def test_ids_of_another_spelling(spell):
     assert treated(finding, "ids spelled as in the truth") == evaluate()
 
 
-def test_leading_zeros_and_fractions_in_text():
+def test_finds_leading_zeros_and_fractions_in_ids():
     truth = {"1": ["7"], "2": ["8"]}
     checked = weft.check({"01": ["7.0", "9"], "02": ["9", "8.0"]}, truth, metrics="MRR", top_k=2)
     spelled = [finding for finding in checked.findings if finding.kind == "id-spelling"]
@@ -215,14 +215,14 @@ def test_leading_zeros_and_fractions_in_text():
     ] * 2
 
 
-def test_ids_that_differ_in_case_within_a_table_are_different():
+def test_ids_that_differ_in_case_are_different():
     checked = weft.check(
         {"a": ["x", "y"], "A": ["y", "x"]}, {"a": ["x"], "A": ["x"]}, metrics="MRR", top_k=2
     )
     assert checked.findings == ()
 
 
-def test_rows_without_ids():
+def test_finds_rows_without_ids():
     lists = pl.concat(
         [LISTS, pl.DataFrame({"user": [None, "u1"], "item": ["i1", None], "score": [0.5, 0.1]})]
     )
@@ -234,7 +234,7 @@ def test_rows_without_ids():
     assert before(finding) == REFUSED and treated(finding, "rows dropped") == evaluate()
 
 
-def test_ids_with_fractions():
+def test_finds_ids_with_fractions():
     number = pl.col("user").str.slice(1).cast(pl.Int64)
     lists, truth, train = (table.with_columns(number) for table in (LISTS, TRUTH, TRAIN))
     floats = lists.with_columns(pl.col("user").cast(pl.Float64))
@@ -247,7 +247,7 @@ def test_ids_with_fractions():
     assert check(lists, frame, train).kinds[:2] == ("missing-ids", "fractional-ids")
 
 
-def test_nothing_in_common():
+def test_finds_nothing_in_common():
     renamed = TRUTH.with_columns(item="other " + pl.col("item"))
     finding = only(check(truth=renamed, train=None), "nothing-in-common", "warning")
     assert (
@@ -267,7 +267,7 @@ def test_nothing_in_common():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_duplicates_in_lists():
+def test_finds_duplicates_in_lists():
     again = pl.DataFrame({"user": ["u0", "u0"], "item": ["i1", "i1"], "score": [0.95, 0.1]})
     lists = pl.concat([LISTS, again])
     with pytest.raises(InputError, match="same item twice"):
@@ -295,7 +295,7 @@ def test_duplicates_in_lists_without_scores_keep_the_first():
     assert treated(finding, "keep-worst") == {"MRR@3": (1 / 3 + 1 / 2) / 2}  # y, z, x
 
 
-def test_duplicates_in_truth():
+def test_finds_duplicates_in_truth():
     rated = TRUTH.with_columns(rating=pl.lit(2.0))
     again = pl.DataFrame({"user": ["u2"], "item": ["i5"], "rating": [1.0]})
     finding = only(check(truth=pl.concat([rated, again])), "duplicates-in-truth", "error", "truth")
@@ -308,7 +308,7 @@ def test_duplicates_in_truth():
     assert treated(finding, "keep-worst") == evaluate(truth=worst) != evaluate(truth=rated)
 
 
-def test_duplicates_in_train_are_a_note_that_moves_nothing():
+def test_notes_duplicates_in_train():
     finding = only(
         check(train=pl.concat([TRAIN, TRAIN.head(2)])), "duplicates-in-train", "note", "train"
     )
@@ -318,7 +318,7 @@ def test_duplicates_in_train_are_a_note_that_moves_nothing():
 
 
 @pytest.mark.parametrize("bad", [None, float("nan"), float("inf"), float("-inf")])
-def test_scores_that_are_no_numbers(bad):
+def test_finds_scores_that_are_not_numbers(bad):
     lists = LISTS.with_columns(
         pl.when(pl.col("item") == "i1")
         .then(pl.lit(bad, dtype=pl.Float64))
@@ -337,7 +337,7 @@ def test_scores_that_are_no_numbers(bad):
     assert treated(finding, "ranked last") == evaluate(last)
 
 
-def test_ratings_that_are_no_numbers():
+def test_finds_ratings_that_are_not_numbers():
     rated = TRUTH.with_columns(rating=pl.when(pl.col("item") == "i1").then(None).otherwise(1.0))
     finding = only(check(truth=rated), "not-finite-ratings", "error", "truth")
     assert finding.count == 2
@@ -351,7 +351,7 @@ def test_ratings_that_are_no_numbers():
     )
 
 
-def test_negative_ratings():
+def test_finds_negative_ratings():
     rated = TRUTH.with_columns(rating=pl.when(pl.col("item") == "i1").then(-1.0).otherwise(1.0))
     with pytest.raises(InputError, match="negative ratings"):
         evaluate(truth=rated)
@@ -365,7 +365,7 @@ def test_negative_ratings():
     assert check(truth=rated, relevance_threshold=0.5).findings == ()
 
 
-def test_ranks_that_repeat():
+def test_finds_repeated_ranks():
     lists = RANKED.with_columns(rank=pl.Series([1, 1, 2, 3] * 6))
     with pytest.raises(InputError, match="one rank to several items"):
         evaluate(lists)
@@ -381,7 +381,7 @@ def test_ranks_that_repeat():
     )
 
 
-def test_ranks_that_are_no_numbers():
+def test_finds_ranks_that_are_not_numbers():
     lists = RANKED.with_columns(rank=pl.when(pl.col("item") == "i1").then(None).otherwise("rank"))
     checked = check(lists)
     assert "not-finite-ranks" in checked.kinds and checked.findings[0].count == 2
@@ -390,7 +390,7 @@ def test_ranks_that_are_no_numbers():
     )
 
 
-def test_items_outside_the_catalogue():
+def test_finds_items_outside_the_catalogue():
     checked = check(items=[*ITEMS[:11], "i0"])
     assert checked.kinds == ("duplicates-in-items", "items-outside-catalogue")
     twice, lists, truth, train = checked.findings
@@ -413,7 +413,7 @@ def test_items_outside_the_catalogue():
     )
 
 
-def test_several_errors_are_repaired_together():
+def test_repairs_several_errors_together():
     lists = pl.concat(
         [
             LISTS,
@@ -432,14 +432,14 @@ def test_several_errors_are_repaired_together():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_users_without_a_list():
+def test_finds_users_without_a_list():
     finding = only(check(LISTS.filter(pl.col("user") != "u4")), "users-without-list", "warning")
     assert finding.count == 1 and finding.examples == ({"user": "u4"},)
     assert before(finding) == evaluate(LISTS.filter(pl.col("user") != "u4"))
     assert treated(finding, "missing_lists='skip'") == evaluate()  # all users score alike here
 
 
-def test_a_profile_that_leaves_users_without_a_list_out_is_treated_the_other_way():
+def test_treats_users_without_a_list_unlike_the_profile():
     lists = LISTS.filter(pl.col("user") != "u4")
     checked = check(lists, profile="trec_eval")
     (finding,) = [finding for finding in checked.findings if finding.kind == "users-without-list"]
@@ -460,7 +460,7 @@ def test_a_profile_that_leaves_users_without_a_list_out_is_treated_the_other_way
     }
 
 
-def test_users_without_truth():
+def test_finds_users_without_truth():
     truth = TRUTH.filter(pl.col("user") != "u4")
     checked = weft.check(LISTS, truth, metrics=["Recall", "ItemCoverage"], top_k=1)
     finding = only(checked, "users-without-truth", "note")
@@ -471,7 +471,7 @@ def test_users_without_truth():
     )
 
 
-def test_seen_items_in_lists():
+def test_finds_seen_items_in_lists():
     train = pl.concat([TRAIN, pairs(0)])
     finding = only(check(train=train), "seen-in-lists", "warning")
     assert finding.count == 6 and finding.examples[0] == {
@@ -484,7 +484,7 @@ def test_seen_items_in_lists():
     assert treated(finding, "mask_seen=True") == evaluate(train=train, mask_seen=True) != evaluate()
 
 
-def test_train_in_truth():
+def test_finds_train_in_truth():
     train = pl.concat([TRAIN, pairs(5)])
     finding = only(check(train=train), "train-in-truth", "warning", "truth")
     assert finding.count == 6 and finding.examples[0] == {
@@ -496,7 +496,7 @@ def test_train_in_truth():
     assert treated(finding, "removed from truth") == evaluate(truth=pairs(1)) != evaluate()
 
 
-def test_when_all_truth_is_in_train_nothing_is_left_to_compare_with():
+def test_no_effect_if_all_truth_is_in_train():
     checked = check(train=pl.concat([TRAIN, TRUTH]))
     finding = next(finding for finding in checked.findings if finding.kind == "train-in-truth")
     assert (
@@ -504,7 +504,7 @@ def test_when_all_truth_is_in_train_nothing_is_left_to_compare_with():
     )
 
 
-def test_cold_items_and_users():
+def test_finds_cold_items_and_users():
     checked = check(train=TRAIN.filter(pl.col("item") != "i3"))
     finding = only(checked, "cold-items-in-truth", "note", "truth")
     assert finding.count == 1 and [example["user"] for example in finding.examples] == ["u1", "u5"]
@@ -532,7 +532,7 @@ def test_cold_items_and_users():
     )
 
 
-def test_ratings_that_probably_want_a_threshold():
+def test_finds_ratings_that_need_a_threshold():
     rated = TRUTH.with_columns(rating=pl.Series([5, 4, 3, 5, 2, 4, 5, 1, 4, 4, 3, 5]))
     finding = only(check(truth=rated), "graded-truth", "note", "truth")
     assert finding.count == 4 and "rated below 4" in finding.message
@@ -541,7 +541,7 @@ def test_ratings_that_probably_want_a_threshold():
     assert check(truth=rated.with_columns(pl.lit(3).alias("rating"))).findings == ()
 
 
-def test_users_without_relevant_items_and_ratings_of_zero():
+def test_finds_users_without_relevant_items():
     rated = TRUTH.with_columns(rating=pl.when(pl.col("user") == "u1").then(0).otherwise(1))
     checked = check(truth=rated)
     assert checked.kinds == ("zero-ratings", "users-without-relevant-items")
@@ -555,12 +555,12 @@ def test_users_without_relevant_items_and_ratings_of_zero():
     )
 
 
-def test_no_hits():
+def test_finds_lists_without_hits():
     finding = only(check(truth=pairs(5)), "no-hits", "warning")
     assert finding.count == 6 and finding.effects == () and before(finding) == {}
 
 
-def test_items_that_nobody_is_recommended():
+def test_finds_items_that_are_never_recommended():
     items = [*ITEMS, "i12", "i13"]
     checked = weft.check(
         LISTS, TRUTH, train=TRAIN, items=items, metrics=["Gini", "Recall"], top_k=K
@@ -579,7 +579,7 @@ def test_items_that_nobody_is_recommended():
         lambda t: t.cast(pl.Datetime("us")).cast(pl.String),
     ],
 )
-def test_train_later_than_truth(as_time):
+def test_finds_train_later_than_truth(as_time):
     base = 1_600_000_000_000_000
     times = pl.Series("timestamp", range(12)) * 10
     train, truth = (TRAIN.with_columns(base + times), TRUTH.with_columns(base + times + 1))
@@ -604,7 +604,7 @@ def test_train_later_than_truth(as_time):
     )
 
 
-def test_train_that_overlaps_the_truth_in_time_of_other_users():
+def test_finds_overlapping_times_of_users():
     users = pl.col("user").str.slice(1).cast(pl.Int64)
     train, truth = (
         TRAIN.with_columns(timestamp=10 * users),
@@ -620,7 +620,7 @@ def test_train_that_overlaps_the_truth_in_time_of_other_users():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_short_lists():
+def test_finds_short_lists():
     short = LISTS.filter((pl.col("user") != "u1") | (pl.col("score") > 0.8))
     finding = only(check(short), "short-lists", "warning")
     assert finding.count == 1 and finding.examples == ({"user": "u1", "items": 1},)
@@ -634,7 +634,7 @@ def test_short_lists():
     )
 
 
-def test_lists_that_are_all_short_are_compared_at_their_own_length():
+def test_compares_short_lists_at_their_length():
     checked = weft.check(LISTS, TRUTH, train=TRAIN, metrics=[*METRICS, "Recall@2"], top_k=[10, 20])
     finding = only(checked, "short-lists", "warning")
     assert finding.count == 6
@@ -648,7 +648,7 @@ def test_lists_that_are_all_short_are_compared_at_their_own_length():
     }
 
 
-def test_lists_that_are_all_short_under_a_profile_and_with_a_metric_without_a_name():
+def test_compares_short_lists_under_a_profile():
     checked = weft.check(LISTS, TRUTH, metrics=["MAP"], top_k=10, profile="trec_eval")
     at_4 = weft.evaluate(LISTS, TRUTH, metrics=["MAP"], top_k=4, profile="trec_eval")
     assert treated(checked.findings[0], "cut-off 4") == {
@@ -666,7 +666,7 @@ def test_lists_that_are_all_short_under_a_profile_and_with_a_metric_without_a_na
     assert list(treated(checked.findings[0], "cut-off 4")) == ["Recall@10"]
 
 
-def test_lists_of_very_different_lengths():
+def test_finds_lists_of_different_lengths():
     more = pl.DataFrame(
         {"user": ["u0"] * 4, "item": ["i5", "i9", "i10", "i11"], "score": [0.1, 0.05, 0.04, 0.03]}
     )
@@ -675,7 +675,7 @@ def test_lists_of_very_different_lengths():
     assert treated(finding, "all lists cut at 4") == before(finding) == evaluate()
 
 
-def test_ranks_from_zero_and_gaps():
+def test_finds_ranks_from_zero_and_gaps():
     finding = only(check(RANKED.with_columns(pl.col("rank") - 1)), "ranks-not-from-1", "note")
     assert (
         finding.count == 6
@@ -695,7 +695,7 @@ def test_ranks_from_zero_and_gaps():
     )
 
 
-def test_ranks_against_scores():
+def test_finds_ranks_against_scores():
     both = RANKED.with_columns(score=pl.Series([0.9, 0.7, 0.4, 0.2] * 5 + [0.2, 0.4, 0.7, 0.9]))
     finding = only(check(both), "ranks-against-scores", "warning")
     assert finding.count == 1 and {example["user"] for example in finding.examples} == {"u5"}
@@ -712,7 +712,7 @@ def test_ranks_against_scores():
         ([0.5] * 4 + [0.9, 0.7, 0.4, 0.2] * 5, "constant-scores", 1),
     ],
 )
-def test_constant_scores(scores, kind, count):
+def test_finds_constant_scores(scores, kind, count):
     lists = LISTS.with_columns(score=pl.Series(scores))
     finding = only(check(lists), kind, "warning")
     assert finding.count == count and before(finding) == evaluate(lists)
@@ -724,14 +724,14 @@ def test_constant_scores(scores, kind, count):
     )
 
 
-def test_scores_that_are_labels():
+def test_finds_scores_with_two_values():
     lists = LISTS.with_columns(score=pl.Series([1.0, 1.0, 0.0, 0.0] * 6))
     finding = only(check(lists), "two-scores", "warning")
     assert finding.count == 24 and "All 24 scores are 0 or 1" in finding.message
     assert treated(finding, "ties='optimistic'") == evaluate(lists, ties="optimistic")
 
 
-def test_ties():
+def test_finds_ties():
     lists = LISTS.with_columns(
         score=pl.Series([0.9, 0.9, 0.4, 0.2] + [0.9, 0.7, 0.4, 0.4] + [0.9, 0.7, 0.4, 0.2] * 4)
     )
@@ -747,7 +747,7 @@ def test_ties():
     assert check(lists.with_columns(RANKED["rank"])).findings == ()  # a rank settles them
 
 
-def test_scores_that_rise():
+def test_finds_rising_scores():
     lists = LISTS.with_columns(-pl.col("score"))
     finding = only(check(lists), "rising-scores", "warning")
     assert (
@@ -757,7 +757,7 @@ def test_scores_that_rise():
     )
 
 
-def test_everybody_has_the_same_list():
+def test_finds_equal_lists_of_all_users():
     lists = LISTS.with_columns(item=pl.Series(["i1", "i3", "i5", "i6"] * 6))
     checked = check(lists, train=None)
     finding = only(checked, "same-lists", "warning")
@@ -771,13 +771,13 @@ def test_everybody_has_the_same_list():
     )
 
 
-def test_empty_tables():
+def test_finds_empty_tables():
     assert check(LISTS.head(0), train=None).kinds == ("empty",)
     assert check(truth=TRUTH.head(0), train=None).kinds == ("empty", "users-without-truth")
     assert set(map(math.isnan, check(truth=TRUTH.head(0)).values["lists"].values())) == {True}
 
 
-def test_scores_that_float64_cannot_tell_apart():
+def test_finds_scores_beyond_float_precision():
     lists = LISTS.with_columns(score=pl.Series([2**60 + 3, 2**60 + 2, 7, 5] * 6))
     with pytest.raises(InputError, match="cannot tell apart"):
         evaluate(lists)
@@ -788,7 +788,7 @@ def test_scores_that_float64_cannot_tell_apart():
     )
 
 
-def test_times_of_two_kinds_are_not_compared():
+def test_does_not_compare_times_of_two_types():
     truth, train = (
         TRUTH.with_columns(timestamp=pl.lit(5)),
         TRAIN.with_columns(timestamp=pl.lit("2020-01-01")),
@@ -802,7 +802,7 @@ def test_times_of_two_kinds_are_not_compared():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_several_models_share_what_is_found_in_truth():
+def test_reports_findings_in_truth_once_for_all_models():
     worse = LISTS.with_columns(score=pl.Series([0.9, 0.9, 0.4, 0.2] * 6))
     truth = pl.concat([TRUTH, TRUTH.head(1)])
     checked = check_models({"a": LISTS, "b": worse}, truth, train=TRAIN, metrics=METRICS, top_k=K)
@@ -821,7 +821,7 @@ def test_several_models_share_what_is_found_in_truth():
     assert alone.refused == ("b",)
 
 
-def test_what_is_odd_about_one_model_moves_no_number_of_another():
+def test_findings_of_one_model_do_not_change_another():
     """The type of b's ids, or an item that only b has, must not reach a."""
     numbers = LISTS.with_columns(pl.col("user").str.slice(1).cast(pl.Int64))
     stranger = pl.concat([LISTS, pl.DataFrame({"user": ["u0"], "item": ["zz"], "score": [0.95]})])
@@ -838,7 +838,7 @@ def test_what_is_odd_about_one_model_moves_no_number_of_another():
         }
 
 
-def test_bad_settings_and_sources_are_errors():
+def test_rejects_wrong_settings_and_sources():
     with pytest.raises(MissingInput, match="GAUC needs the scores of all items"):
         weft.check(LISTS, TRUTH, metrics="GAUC")
     with pytest.raises(InputError, match=r"weft\.check reads recommendation lists"):
@@ -891,7 +891,7 @@ def popularity_mismatch(checked):
         ("item ids shifted by -1", lambda item: (item + 1) % 80),
     ],
 )
-def test_item_ids_in_another_order_than_the_scores(treatment, spoil, as_text):
+def test_finds_item_ids_in_another_order(treatment, spoil, as_text):
     lists, truth, train = popular_data(zipf(80))
     assert popularity_mismatch(check_popularity(lists, truth, train)) == []
     spoilt = {user: [spoil(item) for item in row] for user, row in lists.items()}
@@ -909,7 +909,7 @@ def test_item_ids_in_another_order_than_the_scores(treatment, spoil, as_text):
     assert right > 2 * before(finding)["Recall@10"]
 
 
-def test_shifted_ids_of_a_catalogue_in_rough_order_of_popularity():
+def test_finds_shifted_item_ids():
     """Most popular items stay popular when ids are shifted, but the shift back fits better."""
     trend = np.exp(-np.arange(200) / 40)
     weights = trend * np.random.default_rng(3).gamma(0.7, size=200)
@@ -925,7 +925,7 @@ def test_shifted_ids_of_a_catalogue_in_rough_order_of_popularity():
     )
 
 
-def test_the_order_of_a_given_catalogue_is_shifted():
+def test_finds_a_shifted_catalogue():
     lists, truth, train = popular_data(zipf(80))
     items = np.random.default_rng(1).permutation(80)
     place = np.argsort(items)
@@ -935,7 +935,7 @@ def test_the_order_of_a_given_catalogue_is_shifted():
     assert treated(finding, "item ids shifted by 1") == {"Recall@10": right}
 
 
-def test_popularity_is_not_suspicious_without_popular_items_or_enough_data():
+def test_no_popularity_finding_without_enough_data():
     generator = np.random.default_rng(2)
     lists, truth, train = popular_data(np.ones(80))
     shuffled = {user: generator.choice(80, 10, replace=False).tolist() for user in lists}
@@ -954,7 +954,7 @@ PLAYS = {"a": {"x": 5000, "y": 3}, "b": {"z": 7}}  # 2^5000 overflows
 PLAYED = {"a": ["x", "y"], "b": ["y", "z", "x"]}
 
 
-def test_a_metric_that_fails_is_a_finding_and_the_check_goes_on():
+def test_failing_metrics_are_findings():
     with pytest.raises(InputError, match="too large"):
         weft.evaluate(PLAYED, PLAYS, metrics="nDCG", top_k=3)
     checked = weft.check(PLAYED, PLAYS, top_k=3)
@@ -997,7 +997,7 @@ def test_ratings_that_are_ignored_raise_no_finding(tmp_path):
     assert done.exit_code == 0, done.output
 
 
-def test_nothing_but_failing_metrics():
+def test_check_of_only_failing_metrics():
     checked = weft.check(PLAYED, PLAYS, metrics=["nDCG@3", "nDCG@2"], top_k=1)
     assert checked.kinds == ("failing-metric", "short-lists")
     messages = [finding.message for finding in checked.findings]
@@ -1007,7 +1007,7 @@ def test_nothing_but_failing_metrics():
     assert short.effects == () and short.remark == "no metric can be evaluated"
 
 
-def test_an_error_in_an_authors_metric_is_a_finding():
+def test_errors_of_custom_metrics_are_findings():
     class Broken(weft.UserAverageTopKMetric):
         def compute_scores(self, preds, target, top_k_rel, **kwargs):
             raise ZeroDivisionError("no items")
@@ -1020,7 +1020,7 @@ def test_an_error_in_an_authors_metric_is_a_finding():
     assert list(checked.values["lists"]) == ["MRR@3"]
 
 
-def test_a_metric_that_fails_after_a_treatment_is_undefined_there():
+def test_metrics_that_fail_after_a_treatment_are_undefined():
     truth = pl.DataFrame({"user": ["a", "b"], "item": ["x", "z"], "rating": [-2000.0, 1.0]})
     lists = pl.DataFrame({"user": ["a", "a", "b"], "item": ["x", "x", "z"], "score": [1.0, 9, 1]})
 
@@ -1037,7 +1037,7 @@ def test_a_metric_that_fails_after_a_treatment_is_undefined_there():
     assert "undefined" in str(checked)
 
 
-def test_a_failing_metric_on_the_command_line(tmp_path):
+def test_failing_metrics_on_the_command_line(tmp_path):
     (tmp_path / "lists.csv").write_text("user,item,score\na,x,2\na,y,1\nb,y,2\nb,z,1\n")
     (tmp_path / "plays.csv").write_text("user,item,rating\na,x,5000\na,y,3\nb,z,7\n")
     files = ["--recs", str(tmp_path / "lists.csv"), "--truth", str(tmp_path / "plays.csv")]
@@ -1046,7 +1046,7 @@ def test_a_failing_metric_on_the_command_line(tmp_path):
     assert "Traceback" not in done.output
 
 
-def test_everything_is_frozen():
+def test_results_are_frozen():
     checked = check(LISTS.filter(pl.col("user") != "u4"))
     with pytest.raises(AttributeError):
         checked.findings = ()
@@ -1071,9 +1071,7 @@ ROUGH = st.lists(
     st.sampled_from(["score", "rank", "both", "none"]),
     st.booleans(),
 )
-def test_an_error_is_found_exactly_where_evaluate_refuses(
-    lists, truth, train, items, order, numbers
-):
+def test_errors_match_those_of_evaluate(lists, truth, train, items, order, numbers):
     """Whatever the data: the values are those of weft.evaluate where it gives some, and where it
     refuses there is an error.
     """
@@ -1131,7 +1129,7 @@ def run(*arguments):
 BASIC = ("--truth", "test.csv", "--train", "train.csv", "-k", "3")
 
 
-def test_the_command_says_it_with_lines_and_exit_codes(folder):
+def test_command_prints_lines_and_exit_codes(folder):
     clean = run("--recs", "knn.csv", *BASIC)
     assert clean.exit_code == 0 and "Nothing suspicious was found." in clean.output
     warned = run("--recs", "few.csv", *BASIC)
@@ -1152,7 +1150,7 @@ def test_the_command_says_it_with_lines_and_exit_codes(folder):
     )
 
 
-def test_files_with_nothing_in_common_are_refused(folder):
+def test_finds_files_without_common_ids(folder):
     TRUTH.with_columns(user="other " + pl.col("user")).write_csv("others.csv")
     with pytest.raises(InputError, match="no user in common"):
         weft.evaluate("knn.csv", "others.csv", metrics="MRR@3")
@@ -1168,7 +1166,7 @@ def test_files_with_nothing_in_common_are_refused(folder):
     assert run("--recs", "knn.csv", "--truth", "others.csv", "-k", "3").exit_code == 1
 
 
-def test_what_is_printed_fits_80_columns_with_several_models_and_long_names(folder):
+def test_output_fits_80_columns(folder):
     pl.concat(
         [
             TRUTH.with_columns(rating=pl.lit(1.0)),
@@ -1190,7 +1188,7 @@ def test_what_is_printed_fits_80_columns_with_several_models_and_long_names(fold
     assert re.search(r"^ +errors repaired  missing_lists='skip'$", done.stdout, re.MULTILINE)
 
 
-def test_json_holds_everything(folder):
+def test_json_has_all_findings(folder):
     told = json.loads(
         run(
             "--recs", "few.csv", *BASIC, "-m", "nDCG,Recall@2", "-m", "MRR", "--format", "json"
@@ -1232,7 +1230,7 @@ def test_json_holds_everything(folder):
 
 
 @pytest.mark.slow
-def test_a_new_process_has_the_exit_codes(folder):
+def test_process_has_exit_codes(folder):
     def start(*arguments):
         return subprocess.run(
             [sys.executable, "-m", "weft", "check", *arguments],
@@ -1259,7 +1257,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
 
 
-def test_the_page_shows_what_is_printed(tmp_path, monkeypatch, capsys):
+def test_page_shows_the_output(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     example, shown = (
         re.search(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)[1] for kind in ("python", "text")
@@ -1270,7 +1268,7 @@ def test_the_page_shows_what_is_printed(tmp_path, monkeypatch, capsys):
     assert run(*command.split()).stdout == shown
 
 
-def test_the_page_lists_every_finding():
+def test_page_lists_every_finding():
     source = "".join(
         path.read_text(encoding="utf-8")
         for path in Path(weft.diagnostics.__file__).parent.glob("*.py")
@@ -1291,7 +1289,7 @@ golden = pytest.mark.skipif(
 
 
 @golden
-def test_what_is_awkward_in_the_edge_data_is_found():
+def test_finds_the_edge_cases_of_the_golden_data():
     """The README of the data tells how the lists were made awkward, and what other tools make of
     users without a list.
     """
@@ -1326,7 +1324,7 @@ def test_what_is_awkward_in_the_edge_data_is_found():
 
 
 @golden
-def test_popularity_has_ties_where_the_rank_is_left_out():
+def test_finds_ties_of_popularity():
     data = GOLDEN / "ml100k_tlo"
     lists = pl.read_csv(data / "rec_pop.csv.gz")
     truth = pl.read_csv(data / "test.csv.gz")
@@ -1355,7 +1353,7 @@ def test_popularity_has_ties_where_the_rank_is_left_out():
     assert "ties" not in weft.check(lists, truth, metrics="nDCG", top_k=10).kinds
 
 
-def test_a_configuration_is_checked_as_it_would_be_evaluated(tmp_path):
+def test_checks_configurations(tmp_path):
     LISTS.rename({"user": "who"}).write_csv(tmp_path / "lists.csv", separator=";")
     TRUTH.write_csv(tmp_path / "truth.csv")
     TRAIN.write_csv(tmp_path / "train.csv")
@@ -1379,7 +1377,7 @@ def test_a_configuration_is_checked_as_it_would_be_evaluated(tmp_path):
     assert found["values"] == {"knn": {value.name: value.value for value in direct.values}}
 
 
-def test_candidates_of_a_configuration(tmp_path):
+def test_checks_candidates_of_a_configuration(tmp_path):
     """A pool by its name is that of the evaluation; a file of candidates is not looked at."""
     for name, frame in (("lists", LISTS), ("truth", TRUTH)):
         frame.write_csv(tmp_path / f"{name}.csv")
@@ -1404,7 +1402,7 @@ def test_candidates_of_a_configuration(tmp_path):
     )
 
 
-def test_files_are_read_as_the_flags_say(tmp_path):
+def test_flags_describe_files(tmp_path):
     LISTS.rename({"user": "who"}).write_csv(tmp_path / "lists.csv", separator=";")
     TRUTH.write_csv(tmp_path / "truth.csv", separator=";")
     given = [
@@ -1423,5 +1421,5 @@ def test_files_are_read_as_the_flags_say(tmp_path):
     assert json.loads(found.stdout)["values"]["lists"] == evaluate(train=None)
 
 
-def test_what_is_checked_must_be_said():
+def test_rejects_missing_files():
     assert "--recs and --truth must be given, or a configuration: weft check --recs" in run().stderr

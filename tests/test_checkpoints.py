@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import weft
-from everything import about
+from metric_cases import make_labels
 from test_evaluator import ITEMS, METRICS, SCORES, TARGET, TRAIN, USERS, fed
 from test_states import alike
 from weft.errors import InputError, SettingError
@@ -20,7 +20,7 @@ TRUTH = {
     for row in range(USERS)
 }
 HOW = {
-    "scores": {"metrics": METRICS, "per_user": True, "bootstrap": 6, **about(USERS, ITEMS)},
+    "scores": {"metrics": METRICS, "per_user": True, "bootstrap": 6, **make_labels(USERS, ITEMS)},
     "sampled": {"metrics": ["nDCG", "ARP"], "strategy": "sampled", "num_negatives": 5},
     "candidates": {
         "metrics": ["nDCG"],

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import weft
-from everything import BUILT_IN, about
+from metric_cases import BUILT_IN, make_labels
 from weft.sampling import draw
 
 USERS, ITEMS = 45, 40
@@ -26,7 +26,13 @@ TRUTH = {
     for user in range(USERS)
 }
 TRAIN = {user: generator.choice(35, 1 + user % 7, False).tolist() for user in range(USERS)}
-COMMON = {"train": TRAIN, "metrics": METRICS, "top_k": [3, 8], "seed": 3, **about(USERS, ITEMS)}
+COMMON = {
+    "train": TRAIN,
+    "metrics": METRICS,
+    "top_k": [3, 8],
+    "seed": 3,
+    **make_labels(USERS, ITEMS),
+}
 SLICES = {
     "parity": ["odd" if user % 2 else "even" for user in range(USERS)],
     "activity": "quantiles(3)",

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import weft
-from everything import BUILT_IN, VARIANTS
+from metric_cases import BUILT_IN, VARIANTS
 from weft.metrics.registry import FAMILIES, built_in_metrics
 from weft.testing import CHECKS, check_metric, run_check
 

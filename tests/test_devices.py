@@ -19,9 +19,9 @@ from scipy.sparse import csr_matrix
 from torch.utils._pytree import tree_leaves
 
 import weft
-from everything import BUILT_IN, VARIANTS, about
-from no_waiting import CAUGHT, NoWaiting, Waited
-from on_fakegpu import CASES, FAILING
+from fake_device_updates import CASES, FAILING
+from metric_cases import BUILT_IN, VARIANTS, make_labels
+from synchronization_guard import SYNCHRONIZING, SynchronizationError, SynchronizationGuard
 from weft.data import DeviceColumn, Train
 from weft.data.devices import DEFERRED_ERRORS, is_host_readable, to_device, treat_cpu_as_device
 from weft.data.features import read_positional_features
@@ -41,10 +41,10 @@ USERS, ITEMS = 12, 61
 
 
 @pytest.fixture(scope="module")
-def on_fakegpu():
+def fake_device_outcomes():
     """What went wrong in each case, None where nothing did; from a process of its own."""
     paths = os.pathsep.join([str(HERE), *sys.path])
-    command = [sys.executable, "-W", "ignore", str(HERE / "on_fakegpu.py")]
+    command = [sys.executable, "-W", "ignore", str(HERE / "fake_device_updates.py")]
     done = subprocess.run(
         command,
         capture_output=True,
@@ -58,22 +58,22 @@ def on_fakegpu():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_an_update_on_another_device_does_not_wait(case, on_fakegpu):
-    assert on_fakegpu[case] is None
+def test_updates_on_another_device_do_not_synchronize(case, fake_device_outcomes):
+    assert fake_device_outcomes[case] is None
 
 
 @pytest.mark.parametrize("case", FAILING)
-def test_what_waits_is_noticed(case, on_fakegpu):
-    assert str(on_fakegpu[case]).startswith(FAILING[case][1])
+def test_guard_detects_synchronization(case, fake_device_outcomes):
+    assert str(fake_device_outcomes[case]).startswith(FAILING[case][1])
 
 
-def test_every_metric_is_proved():
+def test_every_metric_has_a_case():
     assert {*BUILT_IN, *VARIANTS} <= set(CASES)
 
 
-@pytest.mark.parametrize("waiting", CAUGHT.values(), ids=CAUGHT)
-def test_the_guard_notices_on_the_cpu_too(waiting):
-    with pytest.raises(Waited), NoWaiting():
+@pytest.mark.parametrize("waiting", SYNCHRONIZING.values(), ids=SYNCHRONIZING)
+def test_guard_detects_synchronization_on_the_cpu(waiting):
+    with pytest.raises(SynchronizationError), SynchronizationGuard():
         waiting(torch.tensor([1, 2, 3]), torch.tensor([True, False, True]))
 
 
@@ -83,7 +83,7 @@ def test_the_guard_notices_on_the_cpu_too(waiting):
 @contextmanager
 def elsewhere():
     """The CPU as any other device, under the guard."""
-    with treat_cpu_as_device(), NoWaiting():
+    with treat_cpu_as_device(), SynchronizationGuard():
         yield
 
 
@@ -145,7 +145,7 @@ def same_results(mine, theirs):
         ("optimistic", "csr", torch.float32),
     ],
 )
-def test_an_evaluator_gives_the_same_without_waiting(rule, form, dtype):
+def test_evaluator_matches_without_synchronization(rule, form, dtype):
     scores, truth, train = problem(1, dtype)
     assert train.sum(1).max() * 8 <= ITEMS  # so that masking does not wait either
 
@@ -158,7 +158,7 @@ def test_an_evaluator_gives_the_same_without_waiting(rule, form, dtype):
             relevance_threshold=3 if rule != "index" and form == "csr" else None,
             per_user=True,
             slices={"half": ["first", "second", None] * 4},
-            **about(USERS, ITEMS),
+            **make_labels(USERS, ITEMS),
         )
         for rows in (slice(0, 7), slice(7, 8), slice(8, 12), slice(0, 0)):
             target, users, given = (
@@ -175,7 +175,7 @@ def test_an_evaluator_gives_the_same_without_waiting(rule, form, dtype):
 
 
 @pytest.mark.parametrize("name", [*BUILT_IN, *VARIANTS])
-def test_a_metric_alone_gives_the_same_without_waiting(name):
+def test_metrics_match_without_synchronization(name):
     scores, truth, train = problem(2, torch.float32)
     inputs = {"train": Train.read(train), **read_labels(), "num_users": USERS, "num_items": ITEMS}
     spec = parse_name(name)
@@ -201,7 +201,7 @@ def test_a_metric_alone_gives_the_same_without_waiting(name):
     ("rule", "target"),
     [*zip(TIE_RULES, ("of the candidates", "csr", "csr", "of the candidates", "csr"))],
 )
-def test_candidates_give_the_same_without_waiting(rule, target):
+def test_candidates_match_without_synchronization(rule, target):
     scores, truth, train = problem(3, torch.float32)
     items = torch.stack(
         [
@@ -222,7 +222,7 @@ def test_candidates_give_the_same_without_waiting(rule, target):
             ties=rule,
             per_user=True,
             slices={"all": ["one"] * USERS},
-            **about(USERS, ITEMS),
+            **make_labels(USERS, ITEMS),
         )
         for rows in (slice(0, 5), slice(5, USERS)):
             rated = forms(truth[rows])["csr"] if target == "csr" else ratings[rows]
@@ -234,7 +234,7 @@ def test_candidates_give_the_same_without_waiting(rule, target):
 
 
 def read_labels():
-    given = about(USERS, ITEMS)
+    given = make_labels(USERS, ITEMS)
     return {
         "user_groups": read_positional_labels(given["user_groups"], "user_groups", "user", USERS),
         "item_clusters": read_positional_labels(
@@ -268,7 +268,7 @@ EVALUATIONS = {
 
 
 @pytest.mark.parametrize("name", EVALUATIONS)
-def test_evaluate_gives_the_same_with_fixed_shapes(name):
+def test_evaluate_matches_with_fixed_shapes(name):
     """It may wait, for a source if for nothing else; but its batches are those of the device."""
     source, metrics, given_settings = EVALUATIONS[name]
     scores, dense, train = problem(5, torch.float32)
@@ -279,7 +279,7 @@ def test_evaluate_gives_the_same_with_fixed_shapes(name):
         user: {item: value for item, value in enumerate(row) if value}
         for user, row in enumerate(dense.tolist())
     }
-    labels = {name: dict(enumerate(labels)) for name, labels in about(USERS, ITEMS).items()}
+    labels = {name: dict(enumerate(labels)) for name, labels in make_labels(USERS, ITEMS).items()}
     about_scores = {"users": users} if source == "scores" else {}
 
     def run():
@@ -306,7 +306,7 @@ def test_evaluate_gives_the_same_with_fixed_shapes(name):
         ), one.name
 
 
-def test_blocks_for_authors_do_not_wait():
+def test_blocks_of_custom_metrics_do_not_synchronize():
     scores, truth, _ = problem(4, torch.float32)
 
     class Everything(weft.TopKMetric):
@@ -352,7 +352,7 @@ def cells(draw):
 
 @settings(max_examples=30, deadline=None)
 @given(cells())
-def test_rows_with_cells_that_do_not_count_equal_rows_without(given_cells):
+def test_padded_rows_match_unpadded_rows(given_cells):
     dense, width = given_cells
     rows, items = dense.shape
     ids = torch.full((rows, items + width), -1)
@@ -386,7 +386,7 @@ def test_rows_with_cells_that_do_not_count_equal_rows_without(given_cells):
         assert float(fixed.valid_ones.sum()) == len(compact.items)
 
 
-def test_what_is_on_the_host_is_sent_without_waiting():
+def test_host_inputs_are_sent_without_synchronization():
     """To a device that nothing can be read from."""
     nowhere = torch.device("meta")
     lists = [[3, 1], [], [5]]
@@ -394,7 +394,7 @@ def test_what_is_on_the_host_is_sent_without_waiting():
     dense[0, [1, 3]], dense[2, 5] = 1, 1
     train = Train.read(torch.ones(4, ITEMS))
     evaluator = weft.Evaluator("Recall", 2, train=train)
-    with NoWaiting("meta", may_send=True):
+    with SynchronizationGuard("meta", may_send=True):
         for target in (lists, as_ids(dense), dense, forms(dense)["csr"], csr_matrix(dense.numpy())):
             rows = read_target(target, 3, num_items=ITEMS, device=nowhere)
             assert {
@@ -406,8 +406,8 @@ def test_what_is_on_the_host_is_sent_without_waiting():
         assert (len(seen.items), seen.items.device) == (2 * ITEMS, nowhere)
 
 
-def test_sending_waits_for_nothing_and_receiving_does():
-    class Copies(NoWaiting):
+def test_sending_does_not_synchronize_and_receiving_does():
+    class Copies(SynchronizationGuard):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             if func is torch.ops.aten._to_copy.default:
                 assert kwargs["non_blocking"]
@@ -505,13 +505,13 @@ def faulty():
 
 
 @pytest.mark.parametrize("name", faulty())
-def test_what_is_wrong_is_refused_at_once_or_when_it_comes_out(name):
+def test_rejects_wrong_input_at_once_or_in_compute(name):
     arguments, fault = faulty()[name]
 
     def made():
         train = torch.zeros(3, ITEMS)
         train[:, 0] = 1
-        return weft.Evaluator(["nDCG", "BiasDisparityBR"], 3, train=train, **about(3, ITEMS))
+        return weft.Evaluator(["nDCG", "BiasDisparityBR"], 3, train=train, **make_labels(3, ITEMS))
 
     with pytest.raises(InputError):
         made().update(*arguments)
@@ -537,7 +537,7 @@ def test_what_is_wrong_is_refused_at_once_or_when_it_comes_out(name):
         if len(arguments) == 3 and "masked" not in name
     ],
 )
-def test_a_metric_alone_refuses_it_too(name):
+def test_metrics_reject_wrong_input_at_once_or_in_compute(name):
     arguments, fault = faulty()[name]
     groups = read_positional_labels(["F", "M", "F"], "user_groups", "user", 3)
     for made in (
@@ -562,7 +562,7 @@ def test_a_metric_alone_refuses_it_too(name):
         metric.compute()
 
 
-def test_long_train_rows_are_looked_up_on_the_host():
+def test_masks_long_train_rows_on_the_host():
     """Padding them would take more memory than the scores; so this waits, and the docs say so."""
     train = torch.ones(3, ITEMS)
     train[1:, 1:] = 0
@@ -640,11 +640,11 @@ def test_16_bit_scores_are_ranked_as_given(guard, dtype):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_a_device_without_float64_sums_in_float32(monkeypatch):
+def test_devices_without_float64_sum_in_float32(monkeypatch):
     """As MPS does; here the CPU is such a device."""
     scores, truth, train = problem(6, torch.float32, density=0.03)
 
-    class NoFloat64(NoWaiting):
+    class NoFloat64(SynchronizationGuard):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             found = super().__torch_dispatch__(func, types, args, kwargs)
             assert not any(
@@ -690,7 +690,7 @@ def test_a_device_without_float64_sums_in_float32(monkeypatch):
         assert np.isclose(one.value, other.value, rtol=1e-4, atol=1e-5, equal_nan=True), one.name
 
 
-def test_moving_takes_the_per_user_table_along():
+def test_moving_an_evaluator_moves_values_per_user():
     evaluator = weft.Evaluator("Recall", 1, per_user=True)
     evaluator.update(torch.rand(2, 3), torch.tensor([[0], [1]]))
     evaluator.to("meta")
@@ -699,7 +699,7 @@ def test_moving_takes_the_per_user_table_along():
     } == {"meta"}
 
 
-def test_only_the_cpu_is_seen_by_the_host():
+def test_only_the_cpu_is_host_readable():
     assert is_host_readable(torch.device("cpu"))
     assert not is_host_readable(torch.device("cuda", 0))
     with treat_cpu_as_device():
@@ -707,7 +707,7 @@ def test_only_the_cpu_is_seen_by_the_host():
     assert is_host_readable(torch.device("cpu"))
 
 
-def test_ranks_of_bad_rows_are_refused_when_they_come_out():
+def test_rejects_ranks_of_wrong_rows_in_compute():
     scores = torch.rand(4, 5)
     scores[0, 1], scores[1, 2] = torch.nan, torch.inf
     target = torch.tensor([0, 1, 5, 3])

@@ -17,8 +17,8 @@ from torch.utils.data import DistributedSampler
 from typer.testing import CliRunner
 
 import weft
-from everything import about
-from in_processes import in_processes
+from metric_cases import make_labels
+from process_groups import run_in_processes
 from test_evaluator import EVERYONE, ITEMS, METRICS, SCORES, TARGET, TRAIN, USERS, evaluator, fed
 from test_states import EVERYTHING, SLICES, alike
 from weft import cli
@@ -66,7 +66,7 @@ def evaluated(how, evaluate):
         row: {item: rating for item, rating in ratings.items() if rating}
         for row, ratings in TRUTH.items()
     }
-    labels = about(USERS, ITEMS) if how == "scores" else {}
+    labels = make_labels(USERS, ITEMS) if how == "scores" else {}
     return evaluate(
         source,
         truth,
@@ -168,11 +168,11 @@ def _stops(users):
 @pytest.fixture(scope="module", params=[2, 4])
 def together(request):
     """What each of two, and of four processes found."""
-    return in_processes(request.param, work)
+    return run_in_processes(request.param, work)
 
 
 @pytest.mark.slow
-def test_a_loop_in_every_process(together):
+def test_evaluator_loops_match_one_process(together):
     expected = fed([EVERYONE], metrics=EVERYTHING, **KEPT).compute()
     for found in together:
         alike(found["loop"], expected)
@@ -187,7 +187,7 @@ def test_a_loop_in_every_process(together):
 
 
 @pytest.mark.slow
-def test_what_a_sampler_repeats_is_counted_once(together):
+def test_repeated_users_of_samplers_count_once(together):
     expected = fed([EVERYONE], metrics=EVERYTHING, repeated_users="drop", **KEPT).compute()
     padded = -USERS % len(together)
     for found in together:
@@ -200,7 +200,7 @@ def test_what_a_sampler_repeats_is_counted_once(together):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", HOW)
-def test_evaluate_shared_out(together, how):
+def test_evaluate_matches_one_process(together, how):
     expected = evaluated(how, weft.evaluate)
     for found in together:
         alike(found[how], expected)
@@ -219,7 +219,7 @@ SAID = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", SAID)
-def test_what_differs_stops_all(together, what):
+def test_errors_and_differences_stop_all_processes(together, what):
     for rank, found in enumerate(together):
         assert re.search(SAID[what], found[f"refused {what}"]), found[f"refused {what}"]
         if what == "one stops":
@@ -227,7 +227,7 @@ def test_what_differs_stops_all(together, what):
 
 
 @pytest.mark.slow
-def test_the_command_under_torchrun(tmp_path, monkeypatch):
+def test_command_under_torchrun(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.chdir(tmp_path)
     example = str(Path(__file__).parents[1] / "examples" / "evaluate.yaml")
@@ -280,18 +280,18 @@ def test_the_command_under_torchrun(tmp_path, monkeypatch):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_alone_it_is_evaluate():
+def test_single_process_matches_evaluate():
     alike(evaluated("scores", distributed.evaluate), evaluated("scores", weft.evaluate))
 
 
-def test_unknown_arguments_are_refused():
+def test_rejects_unknown_arguments():
     with pytest.raises(TypeError, match="metric"):
         distributed.evaluate(SCORES, TRUTH, metric="Recall@1")
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 7])
 @pytest.mark.parametrize("rows", [0, 1, 5, 12])
-def test_every_row_is_on_one_process(rows, number):
+def test_every_row_belongs_to_one_process(rows, number):
     samplers = [
         distributed.ShareSampler(range(rows), rank=rank, number=number) for rank in range(number)
     ]
@@ -299,7 +299,7 @@ def test_every_row_is_on_one_process(rows, number):
     assert [len(sampler) for sampler in samplers] == [len(list(sampler)) for sampler in samplers]
 
 
-def test_a_rank_that_is_none():
+def test_rejects_wrong_ranks():
     with pytest.raises(SettingError, match=r"rank=2 is not one of 2 processes, which are 0 to 1"):
         distributed.ShareSampler(range(5), rank=2, number=2)
     assert list(distributed.ShareSampler(range(3))) == [0, 1, 2]

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 
 import weft
-from everything import BUILT_IN, about
+from metric_cases import BUILT_IN, make_labels
 from weft.errors import SettingError
 from weft.ranking import TIE_RULES
 
@@ -42,7 +42,7 @@ def evaluator(**settings):
             "metrics": METRICS,
             "top_k": [1, 3, 20],
             "train": TRAIN,
-            **about(USERS, ITEMS),
+            **make_labels(USERS, ITEMS),
             **settings,
         }
     )
@@ -186,7 +186,7 @@ def test_evaluator_matches_evaluate(whole):
         "top_k": [1, 3, 20],
         "per_user": True,
         "batch_size": 6,
-        **about(USERS, ITEMS),
+        **make_labels(USERS, ITEMS),
     }
     same_values = weft.evaluate(SCORES, TARGET, train=TRAIN, **settings)
     assert [same_values[name] for name in whole] == pytest.approx(

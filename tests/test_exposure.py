@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from everything import about
-from in_processes import in_processes
+from metric_cases import make_labels
+from process_groups import run_in_processes
 from test_evaluator import EVERYONE, ITEMS, SCORES, TARGET, TRAIN, USERS, evaluator
 from test_states import alike
 from weft.errors import InputError, MissingInput, SettingError
@@ -413,7 +413,7 @@ def evaluated(evaluate, **more):
         **{
             **KEPT,
             "slices": {"activity": "quantiles(2)"},
-            "user_groups": dict(zip(users, about(USERS, ITEMS)["user_groups"])),
+            "user_groups": dict(zip(users, make_labels(USERS, ITEMS)["user_groups"])),
             **more,
         },
     )
@@ -428,7 +428,7 @@ def _shared(rank, number):
 
 def test_two_processes_match_one():
     alone = evaluated(weft.evaluate)
-    for found in in_processes(2, _shared):
+    for found in run_in_processes(2, _shared):
         assert found == (alone.exposure.rows(), alone.popularity.rows(), alone.user_labels.rows())
 
 
@@ -463,7 +463,7 @@ def test_resumed_runs_have_the_same_exposure(monkeypatch, tmp_path, expected):
 
 
 def test_user_labels_match_values_per_user():
-    groups = about(USERS, ITEMS)["user_groups"]
+    groups = make_labels(USERS, ITEMS)["user_groups"]
     slices = {
         name: [("x", "y", None)[row % 3] for row in range(USERS)]
         for name in ("user", "activity", "user_groups", "slices[user]")
@@ -494,7 +494,7 @@ def test_user_labels_have_the_given_ids():
         activity = int(TRAIN[number].sum())
         assert (
             row["activity"] == activity
-            and row["user_groups"] == about(USERS, ITEMS)["user_groups"][number]
+            and row["user_groups"] == make_labels(USERS, ITEMS)["user_groups"][number]
         )
         label = row[slice_column("activity")]
         assert (

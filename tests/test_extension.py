@@ -18,7 +18,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 import weft
-from everything import BUILT_IN, about
+from metric_cases import BUILT_IN, make_labels
 from weft.batch.batch import Batch
 from weft.data.tensors import SparseRows
 from weft.errors import SettingError, UnknownMetric, UnknownParameter
@@ -177,7 +177,7 @@ class Empty:
 
 @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
 @pytest.mark.parametrize("k", [1, K, ITEMS, 3 * ITEMS])
-def test_a_metric_alone(style, k):
+def test_custom_metrics_alone(style, k):
     assert 0 < value(make(style, k)) == expected(k)
     metric = make(style, k)
     assert value(metric, batch=7) == expected(k)
@@ -186,7 +186,7 @@ def test_a_metric_alone(style, k):
 
 
 @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
-def test_forward_gives_the_batch_and_adds_to_the_whole(style):
+def test_forward_returns_the_batch_and_accumulates(style):
     metric = make(style)
     rows = [slice(0, 8), slice(8, USERS)]
     for part in rows:
@@ -196,7 +196,7 @@ def test_forward_gives_the_batch_and_adds_to_the_whole(style):
     assert float(metric.compute()) == expected()
 
 
-def test_blocks_may_be_given_ready_made():
+def test_accepts_given_blocks():
     metric = ByDefaults(K)
     relevance = (TARGET > 0).float()
     metric.update(SCORES, user_indices=torch.arange(USERS), binary_relevance=relevance)
@@ -207,7 +207,7 @@ def test_blocks_may_be_given_ready_made():
 @pytest.mark.parametrize(
     "form", ["object", "registered object", "registered class", "registered name"]
 )
-def test_a_metric_in_an_evaluator(style, form):
+def test_custom_metrics_in_an_evaluator(style, form):
     if form.startswith("registered"):
         weft.register(style)
     metric = {"registered class": style, "registered name": style.__name__.upper()}.get(
@@ -231,7 +231,7 @@ def test_a_metric_in_an_evaluator(style, form):
 
 
 @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
-def test_a_metric_in_evaluate_also_where_users_have_no_scores(style):
+def test_custom_metrics_in_evaluate(style):
     weft.register(style)
     truth = {
         f"u{row}": {int(i): float(TARGET[row, i]) for i in TARGET[row].nonzero()}
@@ -248,7 +248,7 @@ def test_a_metric_in_evaluate_also_where_users_have_no_scores(style):
         assert result[f"{style.__name__}@{K}"] == close(result[f"Precision@{K}"], rel=1e-6)
 
 
-def test_a_metric_of_ones_own_is_never_taken_for_a_built_in_one():
+def test_custom_metrics_do_not_replace_built_in_ones():
     own = type(
         "Recall",
         (weft.UserAverageTopKMetric,),
@@ -260,7 +260,7 @@ def test_a_metric_of_ones_own_is_never_taken_for_a_built_in_one():
         weft.Evaluator([own(k=K)])
 
 
-def test_overriding_compute_scores_of_a_built_in_metric_counts_or_is_refused():
+def test_overriding_compute_scores_of_built_in_metrics():
     with contextlib.suppress(SettingError):
         constant = type(
             "Constant",
@@ -270,7 +270,7 @@ def test_overriding_compute_scores_of_a_built_in_metric_counts_or_is_refused():
         assert value(constant(K)) == 0.125
 
 
-def test_f1_combines_a_registered_metric():
+def test_f1_combines_registered_metrics():
     weft.register(ByScores)
     result = weft.evaluate(
         SCORES, TARGET, metrics=["F1(metric_name_1=byscores)", "F1"], top_k=[2, K]
@@ -279,7 +279,7 @@ def test_f1_combines_a_registered_metric():
         assert result[f"F1(metric_name_1=ByScores)@{k}"] == close(result[f"F1@{k}"], rel=1e-6)
 
 
-def test_the_guides_constructor_with_args_is_accepted():
+def test_accepts_constructors_with_args():
     class Guide(weft.TopKMetric):
         def __init__(
             self, k: int, num_users: int, *args: Any, dist_sync_on_step: bool = False, **kwargs: Any
@@ -293,7 +293,7 @@ def test_the_guides_constructor_with_args_is_accepted():
 
 
 @pytest.mark.parametrize("own", [ByScores, ByDefaults])
-def test_a_collection_never_takes_one_metric_for_another(own):
+def test_collections_separate_metrics(own):
     metrics = {
         f"{metric.__name__}{k}": metric(k)
         for metric in (own, Precision, HitRate, MRR)
@@ -321,7 +321,7 @@ def test_a_collection_never_takes_one_metric_for_another(own):
     )
 
 
-def test_a_collection_keeps_settings_apart():
+def test_collections_separate_settings():
     collection = MetricCollection(
         {
             "all": Precision(2),
@@ -337,7 +337,7 @@ def test_a_collection_keeps_settings_apart():
     )
 
 
-def test_a_collection_keeps_two_classes_of_one_name_apart():
+def test_collections_separate_classes_of_one_name():
     class Once:
         class Worth(weft.UserAverageTopKMetric):
             def compute_scores(self, preds, target, top_k_rel, **kwargs):
@@ -410,7 +410,7 @@ class Offered(weft.BaseMetric):
         return self.seen[0] / self.seen[1]
 
 
-def test_a_metric_without_cut_off_gets_the_run_inputs_and_every_block():
+def test_metrics_without_cutoff_get_inputs_and_blocks():
     weft.register(Offered)
     evaluator = weft.Evaluator(["Offered"], num_users=USERS, num_items=ITEMS, train=TRAIN)
     evaluator.update(SCORES, TARGET, torch.arange(USERS))
@@ -431,7 +431,7 @@ def test_a_metric_without_cut_off_gets_the_run_inputs_and_every_block():
         weft.Evaluator("Offered@5")
 
 
-def test_a_base_metric_needs_no_constructor():
+def test_base_metrics_need_no_constructor():
     class Bare(weft.BaseMetric):
         def update(self, preds, **kwargs):
             self.rows = len(preds)
@@ -447,7 +447,7 @@ class Absolute(weft.RatingMetric):
         return (preds - target).abs()
 
 
-def test_a_rating_metric_sees_every_rated_cell_before_masking():
+def test_rating_metrics_see_ratings_before_masking():
     weft.register(Absolute)
     result = weft.evaluate(
         SCORES, TARGET, train=TRAIN, metrics=["Absolute"], relevance_threshold=4, batch_size=7
@@ -461,7 +461,7 @@ def test_a_rating_metric_sees_every_rated_cell_before_masking():
     assert result.entry("Absolute").higher_is_better is False
 
 
-def test_users_are_handed_over_by_number():
+def test_metrics_get_user_indices():
     seen = []
 
     class Who(weft.TopKMetric):
@@ -501,7 +501,7 @@ def blocks_of(required, k, scores=SCORES, target=TARGET):
     return given
 
 
-def test_undeclared_blocks_are_all_offered_declared_ones_alone():
+def test_offers_declared_blocks_or_all():
     assert (
         blocks_of(None, 3).keys() == {block.keyword(3) for block in B} | {"user_indices"}
         and len(B) == 7
@@ -515,7 +515,7 @@ def test_undeclared_blocks_are_all_offered_declared_ones_alone():
 
 
 @pytest.mark.parametrize("k", [1, K, ITEMS, 3 * ITEMS])
-def test_the_meaning_of_the_seven_blocks(k):
+def test_blocks_match_their_definitions(k):
     given = blocks_of(None, k)
     relevance, gains = (TARGET > 0).double(), torch.where(TARGET > 0, 2.0 ** TARGET.double() - 1, 0)
     assert torch.equal(given["binary_relevance"].double(), relevance)
@@ -538,7 +538,7 @@ def test_the_meaning_of_the_seven_blocks(k):
 
 
 @pytest.mark.parametrize("k", [1, K, 3 * ITEMS])
-def test_the_helpers_agree_with_the_blocks(k):
+def test_helpers_match_the_blocks(k):
     given, metric = blocks_of(None, k), ByScores(k)
     relevance = given["binary_relevance"]
     assert torch.equal(
@@ -570,14 +570,14 @@ def test_blocks_respect_the_threshold_and_the_mask():
         "valid_users",
     ],
 )
-def test_a_misspelt_block_is_refused_where_it_is_written(wrong):
+def test_rejects_unknown_blocks(wrong):
     with pytest.raises(SettingError, match=r"Misspelt declares.*MetricBlock.*VALID_USERS"):
         type("Misspelt", (weft.TopKMetric,), {"_REQUIRED_COMPONENTS": wrong})
     with pytest.raises(AttributeError):
         B.BINARY_RELEVENCE  # noqa: B018
 
 
-def test_a_block_with_a_cut_off_needs_one():
+def test_rejects_top_k_blocks_without_cutoff():
     with pytest.raises(SettingError, match="TOP_K_INDICES"):
         type("NoCut", (Offered,), {"_REQUIRED_COMPONENTS": {B.TOP_K_INDICES}})().update(
             SCORES, TARGET
@@ -585,7 +585,7 @@ def test_a_block_with_a_cut_off_needs_one():
 
 
 @pytest.mark.parametrize("ties", ["index", "expected", "optimistic"])
-def test_each_quantity_is_computed_at_most_once_per_batch(ties, monkeypatch):
+def test_computes_each_quantity_once_per_batch(ties, monkeypatch):
     for metric in (ByScores, ByDefaults, Scaled):
         weft.register(metric)
     calls: Counter[str] = Counter()
@@ -615,7 +615,12 @@ def test_each_quantity_is_computed_at_most_once_per_batch(ties, monkeypatch):
         "nDCG(ideal=full)",
         "MAP(normalizer=hits)",
     ]
-    settings = {"top_k": [1, 2, 5, 10, 20], "ties": ties, "batch_size": 10, **about(*SCORES.shape)}
+    settings = {
+        "top_k": [1, 2, 5, 10, 20],
+        "ties": ties,
+        "batch_size": 10,
+        **make_labels(*SCORES.shape),
+    }
     weft.evaluate(SCORES, TARGET, train=TRAIN, metrics=metrics, **settings)
     assert len(made) == 2
     for names in made:
@@ -646,14 +651,14 @@ def test_each_quantity_is_computed_at_most_once_per_batch(ties, monkeypatch):
         (["Scaled@3"], {"pairwise_wins"}),
     ],
 )
-def test_nothing_is_computed_that_nobody_asked_for(metrics, absent, monkeypatch):
+def test_computes_only_requested_quantities(metrics, absent, monkeypatch):
     weft.register(Scaled)
     made = quantities_of_batches(monkeypatch)
     weft.evaluate(SCORES, TARGET, metrics=metrics)
     assert made and not made[0] & (absent | {B.BINARY_RELEVANCE, B.DISCOUNTED_RELEVANCE})
 
 
-def test_a_shared_block_cannot_be_spoilt_by_a_metric():
+def test_metrics_cannot_change_shared_blocks():
     class Spoiling(weft.UserAverageTopKMetric):
         def compute_scores(self, preds, target, top_k_rel, **kwargs):
             top_k_rel.zero_()
@@ -680,7 +685,7 @@ def test_a_shared_block_cannot_be_spoilt_by_a_metric():
         ("scaled(of=None)@3", "Scaled(of=None)@3"),
     ],
 )
-def test_parameters_in_names(written, printed):
+def test_reads_parameters_in_names(written, printed):
     weft.register(Scaled)
     result = weft.evaluate(SCORES, TARGET, metrics=[written, "Precision@3"])
     factor = 2 if "=2" in written else 0.5 if "0.5" in written else 1
@@ -692,7 +697,7 @@ def test_parameters_in_names(written, printed):
     ("given", "printed"),
     [({"weights": [3, 4]}, "weights=[3, 4]"), ({"factor": np.float64(2.0)}, "factor=2.0")],
 )
-def test_a_metric_object_is_named_as_it_would_be_written(given, printed):
+def test_metric_objects_have_canonical_names(given, printed):
     weft.register(Scaled)
     evaluator = weft.Evaluator([Scaled(3, **given), "Precision@3"])
     evaluator.update(SCORES, TARGET)
@@ -739,7 +744,7 @@ FORMS = {"tensor": lambda vector: vector, "array": lambda vector: vector.numpy()
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_metric_with_an_array_is_the_metric_of_that_array(form):
+def test_metrics_with_array_parameters_are_distinct(form):
     """Two vectors that are printed alike give two metrics, in one run and one after the other."""
     first, second = (Weighted(K, weights=FORMS[form](vector)) for vector in (FIRST, SECOND))
     apart = [weft.evaluate(SCORES, TARGET, metrics=one).values[0] for one in (first, second)]
@@ -758,7 +763,7 @@ def test_a_metric_with_an_array_is_the_metric_of_that_array(form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_arrays_inside_lists_are_told_apart_too(form):
+def test_metrics_with_arrays_in_lists_are_distinct(form):
     metrics = [WeightedSum(weights=[FORMS[form](one[:ITEMS])]) for one in (FIRST, SECOND)]
     evaluator = weft.Evaluator(metrics, top_k=[K])
     evaluator.update(SCORES, TARGET)
@@ -772,7 +777,7 @@ def test_arrays_inside_lists_are_told_apart_too(form):
     assert len(set(map(float, found.values()))) == 2
 
 
-def test_an_array_that_changes_in_place_is_another_parameter():
+def test_changed_arrays_are_other_parameters():
     vector = FIRST.clone()
     metric = Weighted(K, weights=vector)
     before = weft.evaluate(SCORES, TARGET, metrics=metric).values[0]
@@ -793,19 +798,19 @@ def test_an_array_that_changes_in_place_is_another_parameter():
         np.ones((ITEMS, 1))[:, 0],
     ],
 )
-def test_arrays_of_all_kinds_are_named_by_content(weights):
+def test_names_arrays_by_content(weights):
     spec = Weighted(K, weights=weights).spec
     same, other = (Weighted(K, weights=made).spec for made in (weights * 1, weights * 2))
     assert spec == same and hash(spec) == hash(same) and str(spec) == str(same)
     assert spec != other and str(spec) != str(other)
 
 
-def test_parameters_without_a_hash_have_names():
+def test_names_unhashable_parameters():
     specs = [Weighted(K, weights=made).spec for made in ({"a": FIRST}, {"a": SECOND}, {1, 2})]
     assert len(set(specs)) == 3 and len(set(map(str, specs))) == 3
 
 
-def test_the_name_of_an_array_is_read_but_not_built(tmp_path):
+def test_parses_names_of_arrays_without_building_them(tmp_path):
     """It parses and prints back; the metric object is needed, for saved states too."""
     metric = Weighted(K, weights=FIRST.numpy())
     name = str(metric.spec)
@@ -826,7 +831,7 @@ def test_the_name_of_an_array_is_read_but_not_built(tmp_path):
         weft.merge_states(files, evaluator=weft.Evaluator([Weighted(K, weights=SECOND.numpy())]))
 
 
-def test_a_result_with_an_array_is_saved_and_shown(tmp_path):
+def test_saves_results_with_array_parameters(tmp_path):
     result = weft.evaluate(SCORES, TARGET, metrics=Weighted(K, weights=FIRST), per_user=True)
     loaded = weft.load_result(result.save(tmp_path / "a.json"))
     assert [one.name for one in loaded.values] == [one.name for one in result.values]
@@ -834,7 +839,7 @@ def test_a_result_with_an_array_is_saved_and_shown(tmp_path):
     assert result.values[0].metric in repr(compared) and result.values[0].metric in repr(loaded)
 
 
-def test_misspelt_parameters_are_refused():
+def test_rejects_unknown_parameters():
     weft.register(Scaled)
     with pytest.raises(
         UnknownParameter, match=r"Scaled has no parameter 'facter'.*Did you mean 'factor'"
@@ -850,7 +855,7 @@ def test_misspelt_parameters_are_refused():
         )(3)
 
 
-def test_registering():
+def test_registers_metrics():
     with pytest.raises(UnknownMetric, match=r"'ByScores'.*@weft.register"):
         weft.Evaluator("ByScores@3")
     assert weft.register(ByScores) is ByScores
@@ -864,7 +869,7 @@ def test_registering():
     assert weft.metrics.registry.find_metric("ndcg") is weft.metrics.nDCG
 
 
-def test_a_class_defined_again_is_the_one_that_counts():
+def test_registering_again_replaces_a_class():
     for worth in (0.25, 0.5):
         weft.register(
             type(
@@ -921,15 +926,15 @@ def with_plugin(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_an_installed_package_brings_metrics(with_plugin):
+def test_installed_packages_register_metrics(with_plugin):
     assert with_plugin[0] == "FromAfar@2 True"
 
 
-def test_a_class_that_is_announced_needs_no_decorator(with_plugin):
+def test_entry_points_need_no_decorator(with_plugin):
     assert with_plugin[1] == "Plain@2 True"
 
 
-def test_a_broken_package_is_named(monkeypatch):
+def test_errors_name_broken_packages(monkeypatch):
     broken = importlib.metadata.EntryPoint(
         "far", "a_package_that_is_not_there:Metric", "weft.metrics"
     )
@@ -980,7 +985,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("define", "says"), MISTAKES.values(), ids=MISTAKES)
-def test_an_authors_mistakes_are_named(define, says):
+def test_rejects_wrong_metric_classes(define, says):
     with pytest.raises(SettingError, match=says):  # noqa: PT012 - some mistakes are seen in the definition, some in use
         metric = define()
         weft.evaluate(
@@ -990,13 +995,13 @@ def test_an_authors_mistakes_are_named(define, says):
         )
 
 
-def test_infinity_is_refused_where_the_value_is_read():
+def test_rejects_infinite_values():
     author(compute_scores=lambda s, p, t, rel, **_: 1 / (rel.sum(1) * 0))
     with pytest.raises(weft.errors.InputError, match=r"Mistaken@2 is infinite"):
         weft.evaluate(SCORES, TARGET, metrics="Mistaken@2")
 
 
-def test_an_exception_in_a_metric_leaves_no_half_counted_batch():
+def test_exceptions_in_metrics_roll_back_the_batch():
     broken = [True]
 
     class Moody(weft.TopKMetric):
@@ -1017,7 +1022,7 @@ def test_an_exception_in_a_metric_leaves_no_half_counted_batch():
 
 
 @pytest.mark.parametrize("how", ["max", "mean"])
-def test_merging_wants_what_adds_up(how):
+def test_rejects_merging_states_without_a_reduction(how):
     class Top(weft.TopKMetric):
         def __init__(self, k, **kwargs):
             super().__init__(k, **kwargs)
@@ -1045,7 +1050,7 @@ def test_merging_wants_what_adds_up(how):
             a.merge(b)
 
 
-def test_a_batch_that_one_metric_counted_and_another_refused_is_taken_back():
+def test_rejected_batches_are_rolled_back_for_all_metrics():
     class Rows(weft.TopKMetric):
         def __init__(self, k, **settings):
             super().__init__(k, **settings)

@@ -133,7 +133,7 @@ PACKERS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.co
 
 @pytest.mark.parametrize("packer", PACKERS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_layout_gives_the_same(layout, packer, tmp_path):
+def test_every_layout_gives_the_same_values(layout, packer, tmp_path):
     paths = []
     for name, frame in (("lists", LISTS), ("truth", TRUTH)):
         path = write(frame, tmp_path / f"{name}{SUFFIXES.get(layout, '.txt')}", layout)
@@ -150,7 +150,7 @@ def test_every_layout_gives_the_same(layout, packer, tmp_path):
     assert any("no header" in note for note in result.notes) == (layout in HEADERLESS)
 
 
-def test_zstandard(tmp_path):
+def test_reads_zstandard(tmp_path):
     for name, text in (
         ("lists.csv.zst", LISTS.write_csv()),
         ("lists.jsonl.zst", LISTS.write_ndjson()),
@@ -160,7 +160,7 @@ def test_zstandard(tmp_path):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_folder_of_parts(layout, tmp_path):
+def test_reads_folders_of_part_files(layout, tmp_path):
     folder = tmp_path / "lists"
     folder.mkdir()
     suffix = SUFFIXES.get(layout, ".txt")
@@ -230,7 +230,7 @@ def is_text_of_integers(frame):
     problem=problems(),
     layout=st.sampled_from(["csv", "tsv", "semicolon", "pipe", "parquet", "jsonl", "ranx"]),
 )
-def test_any_frame_in_any_layout(problem, layout, tmp_path):
+def test_any_frame_in_any_layout_gives_the_same_values(problem, layout, tmp_path):
     lists, truth = problem
     paths = [
         write(frame, tmp_path / f"{name}{SUFFIXES.get(layout, '.txt')}", layout)
@@ -266,7 +266,7 @@ def test_any_frame_in_any_layout(problem, layout, tmp_path):
     ],
 )
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_columns_are_found_by_name(user, item, score, suffix, tmp_path):
+def test_finds_columns_by_name(user, item, score, suffix, tmp_path):
     frame = LISTS.select(
         pl.lit(1).alias("no"),
         pl.col("score").alias(score),
@@ -279,7 +279,7 @@ def test_columns_are_found_by_name(user, item, score, suffix, tmp_path):
     assert numbers(frame) == EXPECTED  # frames in memory have the same names
 
 
-def test_frames_of_lenskit_and_rectools(tmp_path):
+def test_reads_frames_of_lenskit_and_rectools(tmp_path):
     ranked = LISTS.sort("score").with_columns(
         rank=pl.col("score").rank(descending=True).over("user").cast(pl.Int64), score=pl.lit(0.0)
     )
@@ -298,7 +298,7 @@ def test_frames_of_lenskit_and_rectools(tmp_path):
     assert any("ranked by rank" in note for note in weft.evaluate(lenskit, TRUTH, **METRICS).notes)
 
 
-def test_columns_can_be_named(tmp_path):
+def test_reads_declared_columns(tmp_path):
     path = tmp_path / "lists.csv"
     LISTS.rename({"user": "who", "item": "what", "score": "how much"}).write_csv(path)
     for columns in (
@@ -325,7 +325,7 @@ def test_rows_without_scores_or_ranks_keep_their_order(tmp_path):
         weft.evaluate(path, TRUTH, **METRICS)
 
 
-def test_headerless_files_go_by_position(tmp_path):
+def test_reads_files_without_header_by_position(tmp_path):
     path = tmp_path / "lists.tsv"
     stamped = LISTS.with_columns(timestamp=pl.lit(881250949))
     stamped.write_csv(path, separator="\t", include_header=False)
@@ -348,7 +348,7 @@ def test_headerless_files_go_by_position(tmp_path):
     assert len(read_table(path, "truth")) == 2
 
 
-def test_ranks_are_not_taken_for_scores(tmp_path):
+def test_rejects_ranks_without_header(tmp_path):
     path = tmp_path / "lists.csv"
     path.write_text("1,10,1\n1,11,2\n1,12,3\n2,10,1\n2,11,2\n")
     with pytest.raises(InputError, match=r"counts 1, 2, 3.*like ranks"):
@@ -357,7 +357,7 @@ def test_ranks_are_not_taken_for_scores(tmp_path):
     assert table.columns["rank"].to_list() == [1, 2, 3, 1, 2]
 
 
-def test_settings_of_a_file_are_checked():
+def test_rejects_wrong_settings_of_a_file():
     for wrong, says in (
         ({"format": "xlsx"}, "format='xlsx' is not known"),
         ({"ids": "int"}, "ids='int'.*Did you mean 'integer'"),
@@ -392,7 +392,7 @@ def test_settings_of_a_file_are_checked():
 )
 @pytest.mark.parametrize("seen_first", [True, False], ids=["in the sample", "behind the sample"])
 @pytest.mark.parametrize("separator", [",", " "])
-def test_ids_of_text_are_kept_as_they_are(given, kept, seen_first, separator, tmp_path):
+def test_keeps_ids_as_written(given, kept, seen_first, separator, tmp_path):
     path, filler = tmp_path / "t.csv", [] if seen_first else ["5"] * 1000
     path.write_text(
         "user,item\n".replace(",", separator)
@@ -403,7 +403,7 @@ def test_ids_of_text_are_kept_as_they_are(given, kept, seen_first, separator, tm
     assert table.columns["user"].to_list() == table.columns["item"].to_list() == wanted
 
 
-def test_ids_can_be_told(tmp_path):
+def test_reads_ids_of_a_declared_type(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("user,item\n1,007\n2,8\n")
     assert read_table(weft.File(path, ids="string"), "truth").columns["user"].to_list() == [
@@ -424,7 +424,7 @@ def test_ids_can_be_told(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["user", "item"])
-def test_ids_of_different_types_are_told_apart(kind, tmp_path):
+def test_rejects_ids_of_different_types(kind, tmp_path):
     lists, truth = tmp_path / "lists.csv", tmp_path / "truth.csv"
     lists.write_text("user,item,score\n1,10,0.5\n2,11,0.25\n")
     other = "3,10" if kind == "user" else "1,12"
@@ -449,7 +449,7 @@ def test_ids_of_different_types_are_told_apart(kind, tmp_path):
     assert result["MRR@1"] > 0
 
 
-def test_nothing_in_common_is_an_error(tmp_path):
+def test_rejects_files_without_common_ids(tmp_path):
     lists, truth = tmp_path / "lists.csv", tmp_path / "truth.csv"
     LISTS.write_csv(lists)
     TRUTH.with_columns(user=pl.col("user").str.to_uppercase()).write_csv(truth)
@@ -482,7 +482,7 @@ TWICE = pl.DataFrame(
 
 
 @pytest.mark.parametrize("form", ["frame", "csv", "parquet"])
-def test_duplicates(form, tmp_path):
+def test_rejects_or_drops_duplicates(form, tmp_path):
     path = tmp_path / f"lists.{form}"
     TWICE.write_csv(path) if form == "csv" else TWICE.write_parquet(path)
     source = TWICE if form == "frame" else path
@@ -528,7 +528,7 @@ def test_duplicates_of_dicts_and_ranks():
         weft.evaluate(np.eye(2), {0: [1]}, metrics="MRR@1", duplicates="keep-best")
 
 
-def test_rows_are_named_by_their_lines(tmp_path):
+def test_errors_name_lines(tmp_path):
     path = tmp_path / "lists.csv"
     path.write_text('user,item,score\n\na,"x\ny",1\n\na,z,nan\nb,z,1\n')
     with pytest.raises(
@@ -561,7 +561,7 @@ def test_rows_are_named_by_their_lines(tmp_path):
         weft.evaluate(folder, {"a": ["x"]}, items=["x"], metrics="MRR@1")
 
 
-def test_what_is_missing_or_extra_is_counted(tmp_path):
+def test_counts_missing_and_extra_users(tmp_path):
     lists = tmp_path / "lists.csv"
     LISTS.write_csv(lists)
     result = weft.evaluate(lists, TRUTH, **METRICS)
@@ -625,7 +625,7 @@ def test_every_argument_takes_a_file(tmp_path):
     }
 
 
-def test_catalogues(tmp_path):
+def test_reads_catalogues(tmp_path):
     path = tmp_path / "catalogue.csv"
     path.write_text(
         "item,title\n3,a\n1,b\n3,c\n"
@@ -646,7 +646,7 @@ def test_catalogues(tmp_path):
     assert result["MRR@3"] == pytest.approx((1 + 1 / 3) / 2)
 
 
-def test_a_table_is_read_once(tmp_path):
+def test_reads_a_table_once(tmp_path):
     path = tmp_path / "truth.csv"
     TRUTH.write_csv(path)
     table = read_table(path, "truth")
@@ -808,7 +808,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("name", "data", "says"), BROKEN.values(), ids=BROKEN)
-def test_broken_files(name, data, says, tmp_path):
+def test_rejects_broken_files(name, data, says, tmp_path):
     path = tmp_path / name
     path.write_bytes(data)
     with pytest.raises(InputError) as caught:
@@ -819,7 +819,7 @@ def test_broken_files(name, data, says, tmp_path):
     assert caught.value.__cause__ is None and "polars" not in message.casefold()
 
 
-def test_broken_parquet(tmp_path):
+def test_rejects_broken_parquet(tmp_path):
     path = tmp_path / "a.parquet"
     for frame, says in (
         (
@@ -851,7 +851,7 @@ def test_broken_parquet(tmp_path):
             weft.evaluate(path, TRUTH, **METRICS)
 
 
-def test_quotes(tmp_path):
+def test_reads_quoted_values(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text('user\titem\na\t"5 ""inch"" pipe"\nb\t"x\ty"\n')
     assert read_table(path, "truth").columns["item"].to_list() == ['5 "inch" pipe', "x\ty"]
@@ -862,14 +862,14 @@ def test_quotes(tmp_path):
         read_table(path, "truth")
 
 
-def test_integers_that_floats_would_merge_are_refused(tmp_path):
+def test_rejects_integers_beyond_float_precision(tmp_path):
     path = tmp_path / "a.parquet"
     LISTS.with_columns(score=pl.lit(2**60)).write_parquet(path)
     with pytest.raises(InputError, match=r"'score' has integers beyond 2\*\*53"):
         read_table(path, "source")
 
 
-def test_wrong_separators(tmp_path):
+def test_rejects_wrong_separators(tmp_path):
     path = tmp_path / "a.csv"
     LISTS.write_csv(path, separator=";")
     with pytest.raises(
@@ -880,7 +880,7 @@ def test_wrong_separators(tmp_path):
     assert numbers(path) == EXPECTED == numbers(weft.File(path, separator="semicolon"))
 
 
-def test_folders_and_paths_that_cannot_be_read(tmp_path):
+def test_rejects_unreadable_folders_and_paths(tmp_path):
     def refused(path, says):
         with pytest.raises(InputError, match=says):
             weft.evaluate(path, TRUTH, **METRICS)
@@ -908,7 +908,7 @@ def test_folders_and_paths_that_cannot_be_read(tmp_path):
     refused(folder, "1.csv is empty")
 
 
-def test_no_permission(tmp_path, monkeypatch):
+def test_rejects_files_without_permission(tmp_path, monkeypatch):
     path = tmp_path / "a.csv"
     LISTS.write_csv(path)
 
@@ -939,7 +939,7 @@ TREC_TRUTHS = {
 
 
 @pytest.mark.parametrize("kind", TREC_RUNS)
-def test_trec_runs_that_trec_eval_reads(kind, tmp_path):
+def test_reads_trec_runs_as_trec_eval(kind, tmp_path):
     path = tmp_path / "als.txt"
     path.write_text(TREC_RUNS[kind])
     table = read_table(path, "source")
@@ -948,7 +948,7 @@ def test_trec_runs_that_trec_eval_reads(kind, tmp_path):
     assert table.columns["score"].to_list() == [0.5, 0.75, 2]
 
 
-def test_lines_of_trec_files_are_counted_with_comments(tmp_path):
+def test_errors_count_comment_lines_of_trec_files(tmp_path):
     path = tmp_path / "als.run"
     path.write_text("# a run\n" + TREC_RUN + "q1 Q0 d1 3 0.1 tag\n")
     with pytest.raises(InputError, match="line 5: user 'q1', item 'd1'"):
@@ -960,7 +960,7 @@ def test_lines_of_trec_files_are_counted_with_comments(tmp_path):
 
 @pytest.mark.parametrize("kind", TREC_TRUTHS)
 @pytest.mark.parametrize("file", ["a.qrels", "qrels-covid_d5_j0.5-5.txt", weft.File])
-def test_qrels_that_trec_eval_reads(kind, file, tmp_path):
+def test_reads_qrels_as_trec_eval(kind, file, tmp_path):
     path = tmp_path / (file if isinstance(file, str) else "judged.txt")
     path.write_text(TREC_TRUTHS[kind])
     data = path if isinstance(file, str) else weft.File(path, format="trec")
@@ -970,7 +970,7 @@ def test_qrels_that_trec_eval_reads(kind, file, tmp_path):
     assert table.columns["rating"].to_list() == [1, 0, 2]
 
 
-def test_qrels_with_iterations_are_not_guessed(tmp_path):
+def test_rejects_undeclared_qrels_with_iterations(tmp_path):
     path = tmp_path / "judged.txt"
     path.write_text("1 4.5 005b2j4b 2\n1 4 00fmeepz 1\n")
     with pytest.raises(InputError, match=r"is '005b2j4b'; expected a number. .*format='trec'"):
@@ -980,7 +980,7 @@ def test_qrels_with_iterations_are_not_guessed(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["qrels", "trec", "json", "parquet", "inter", "csv"])
-def test_declared_tables_are_read_whatever_their_suffix(suffix, tmp_path):
+def test_reads_declared_tables_with_any_suffix(suffix, tmp_path):
     path = tmp_path / f"a.{suffix}"
     path.write_text("who;what;grade\nann;0;5\nbob;0;4\n")
     columns = {"user": "who", "item": "what", "rating": "grade"}
@@ -1028,7 +1028,7 @@ def trec_eval_values(path, depth):
 
 @needs_golden
 @pytest.mark.parametrize("output", TREC_TESTS)
-def test_the_examples_of_trec_eval(output):
+def test_examples_of_trec_eval_match(output):
     """What trec_eval prints in its own tests, to its four digits."""
     run, qrels, how = TREC_TESTS[output]
     depth = 100 if output.endswith("M") else 2000
@@ -1099,7 +1099,7 @@ def test_tied_scores_rank_as_in_trec_eval(tmp_path):
 
 
 @needs_golden
-def test_golden_files_as_they_lie_there():
+def test_golden_files_match_other_tools():
     """The lists and the split of MovieLens 100K, packed, by path: what RecTools and ranx print."""
     golden, data = (
         json.loads(gzip.decompress((GOLDEN / "golden.json.gz").read_bytes())),
@@ -1144,7 +1144,7 @@ def test_negative_judgements_of_qrels(tmp_path):
     )
 
 
-def test_ranks_of_a_run_count_only_when_asked_for(tmp_path):
+def test_uses_ranks_of_a_run_on_request(tmp_path):
     run = tmp_path / "a.run"
     run.write_text("q Q0 d1 1 0.5 x\nq Q0 d2 2 0.9 x\n")
     assert weft.evaluate(run, {"q": ["d2"]}, metrics="MRR@2")["MRR@2"] == 1

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import weft
-from everything import ACCURACY, BUILT_IN, BY_POSITION, about, by_position
+from metric_cases import ACCURACY, BUILT_IN, BY_POSITION, by_position, make_labels
 from oracles import Case, summary
 from weft.errors import InputError, InputWarning, SettingError
 from weft.metrics.registry import built_in_metrics
@@ -377,7 +377,7 @@ def inputs_of(users, form):
         {f"u{user}": {f"i{i}": rating for i, rating in as_dict(table)[user].items()} for user in of}
         for table, of in ((TRUTH, JUDGED), (TRAIN, range(USERS)))
     )
-    labels, parity = about(USERS, ITEMS), [user % 2 for user in range(USERS)]
+    labels, parity = make_labels(USERS, ITEMS), [user % 2 for user in range(USERS)]
     if "lists" in form or len(users) < USERS:
         labels["user_groups"] = dict(zip(U_IDS, labels["user_groups"]))
         parity = dict(zip(U_IDS, parity))
@@ -431,7 +431,10 @@ def test_skipped_users_without_truth_do_not_count(form, settings):
 def test_skips_users_with_empty_rows_of_truth(form):
     truth = TRUTH * np.isin(np.arange(USERS), JUDGED)[:, None]
     metrics = ["nDCG", "ItemCoverage", "UserCoverage", "BiasDisparityBR", "UserMADRating"]
-    labels = {"slices": {"parity": [user % 2 for user in range(USERS)]}, **about(USERS, ITEMS)}
+    labels = {
+        "slices": {"parity": [user % 2 for user in range(USERS)]},
+        **make_labels(USERS, ITEMS),
+    }
     how = {"metrics": metrics, "extra_users": "skip", "per_user": True, **labels}
     result = evaluate(SCORES, RATED[form](truth), **how)
     expected = evaluate(
@@ -636,7 +639,7 @@ def test_tiny_catalogues(users, items, ties):
         top_k=[1, 3],
         ties=ties,
         train={},
-        **about(users, items),
+        **make_labels(users, items),
     )
     assert result["Recall@3"] == pytest.approx(1.0 if users and items else math.nan, nan_ok=True)
     assert math.isnan(result["AUC"]) and math.isnan(result["LAUC@1"])  # nobody has a negative
@@ -773,7 +776,7 @@ def watch():
             metrics=BUILT_IN,
             top_k=1,
             train={0: [0]},
-            **about(2, 3),
+            **make_labels(2, 3),
         )
 
     def watched(work, *given):
@@ -818,7 +821,7 @@ def test_allocates_nothing_as_large_as_the_scores(wide, watch, ties, kind):
         "top_k": [5, 20],
         "ties": ties,
         "batch_size": BATCH,
-        **about(BATCH, WIDE),
+        **make_labels(BATCH, WIDE),
     }
     elements, by, peak = watch(
         lambda: weft.evaluate(scores, truth, train=train, **settings), scores
@@ -839,7 +842,7 @@ TARGETS = {
 @pytest.mark.parametrize("form", TARGETS.values(), ids=TARGETS)
 def test_allocates_nothing_as_large_as_the_scores_for_any_target(wide, watch, form):
     scores, target = wide[0], form(wide[1])
-    evaluator = weft.Evaluator(BUILT_IN, top_k=[5, 20], train=wide[2], **about(BATCH, WIDE))
+    evaluator = weft.Evaluator(BUILT_IN, top_k=[5, 20], train=wide[2], **make_labels(BATCH, WIDE))
     elements, by, peak = watch(
         lambda: evaluator.update(scores, target, torch.arange(BATCH)),
         scores,

@@ -98,7 +98,7 @@ def sizes_around_block_borders():
 @pytest.mark.parametrize("short_row", [0, 1 << 16])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_all_ways_equal_a_stable_sort(monkeypatch, dtype, kind, short_row):
+def test_top_k_matches_a_stable_sort(monkeypatch, dtype, kind, short_row):
     monkeypatch.setattr(
         cpu, "_SHORT_ROW_SCORES", short_row
     )  # 0: every row is looked into by blocks, as long ones are
@@ -113,7 +113,7 @@ def test_all_ways_equal_a_stable_sort(monkeypatch, dtype, kind, short_row):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_all_ways_equal_a_stable_sort_in_a_large_catalogue(dtype, kind):
+def test_top_k_matches_a_stable_sort_in_a_large_catalogue(dtype, kind):
     scores = draw(kind, (ROWS, 70_001), dtype)
     wanted = stable_sort(scores, 101)
     for kernel in KERNELS:
@@ -142,7 +142,7 @@ def test_top_k_joins_tiles_and_gives_values(monkeypatch, dtype, kind, kernel):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("items", "k"), [(5, 2), (500, 3), (70_001, 7), (70_001, 101)])
-def test_a_row_with_nan_or_inf_begins_with_one(kernel, dtype, items, k):
+def test_rows_with_nan_or_inf_start_with_it(kernel, dtype, items, k):
     for bad in (torch.nan, -torch.tensor(torch.nan), torch.inf):
         scores = draw("random", (ROWS, items), dtype)
         scores[4, items // 2] = bad
@@ -150,7 +150,7 @@ def test_a_row_with_nan_or_inf_begins_with_one(kernel, dtype, items, k):
         assert (first < torch.inf).tolist() == [row != 4 for row in range(ROWS)]
 
 
-def test_the_cpu_has_a_way_of_its_own_unless_told_otherwise():
+def test_selects_the_kernel_of_the_device():
     there, elsewhere = torch.device("cpu"), torch.device("meta")
     assert (
         get_kernel(there) is (native if is_built() else cpu) and get_kernel(elsewhere) is anywhere
@@ -265,7 +265,7 @@ def test_rows_of_masked_scores(dtype, on_host):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_counts_above_and_equal(monkeypatch, dtype, kind, kernel, span, tile):
+def test_counts_scores_above_and_equal(monkeypatch, dtype, kind, kernel, span, tile):
     monkeypatch.setattr(kernel, "_TILE_SCORES", tile)
     monkeypatch.setattr(cpu, "_SPAN_SCORES", span)
     monkeypatch.setattr(cpu, "_SPAN_VALUES", 2 if span == 7 else 32)
@@ -294,7 +294,7 @@ def test_counts_above_and_equal(monkeypatch, dtype, kind, kernel, span, tile):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("items", [13, 2_100])
-def test_counts_of_rows_with_more_and_fewer_values(items, dtype, kind, kernel):
+def test_counts_in_rows_of_different_lengths(items, dtype, kind, kernel):
     """Values that differ and values that do not, among the scores and between them, in rows of all
     kinds of lengths.
     """
@@ -319,7 +319,7 @@ def test_counts_of_rows_with_more_and_fewer_values(items, dtype, kind, kernel):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_counts_of_what_is_offered(dtype, kernel):
+def test_counts_offered_items(dtype, kernel):
     scores = draw("mixed", (ROWS + 5, 101), dtype)
     assert count_offered_by(kernel, MaskedScores(scores)).tolist() == [
         sum(x != -np.inf for x in row) for row in scores.tolist()
@@ -328,7 +328,7 @@ def test_counts_of_what_is_offered(dtype, kernel):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("shape", [(0, 3), (0, 0), (2, 0)])
-def test_counts_in_no_scores(kernel, shape):
+def test_counts_in_empty_scores(kernel, shape):
     cells = SparseRows(
         torch.zeros(shape[0] + 1, dtype=torch.int64),
         *(torch.empty(0, dtype=torch.int64),) * 2,
@@ -354,7 +354,7 @@ def test_counts_of_no_values(kernel):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("depth", [1, 5, 100, 150])
 @pytest.mark.parametrize("kind", KINDS)
-def test_hits_are_found_in_the_lists(monkeypatch, kind, depth, kernel, table):
+def test_finds_hits_in_lists(monkeypatch, kind, depth, kernel, table):
     monkeypatch.setattr(cpu, "_SPAN_SCORES", 3 * depth)
     monkeypatch.setattr(anywhere, "_TABLE_SCORES", table)
     monkeypatch.setattr(anywhere, "_TILE_SCORES", 4 * 120)  # some rows, and fewer in the end
@@ -383,7 +383,7 @@ def test_hits_are_found_in_the_lists(monkeypatch, kind, depth, kernel, table):
 
 
 @pytest.mark.parametrize("table", [0, 1 << 23])
-def test_no_hits_in_nothing(monkeypatch, table):
+def test_finds_no_hits_in_empty_lists(monkeypatch, table):
     monkeypatch.setattr(anywhere, "_TABLE_SCORES", table)
     none = torch.empty(0, dtype=torch.int64)
     for items in (torch.full((ROWS, 4), -1), torch.empty((ROWS, 0), dtype=torch.int64)):
@@ -399,7 +399,7 @@ def test_no_hits_in_nothing(monkeypatch, table):
             assert found == [[items.shape[1]] * len(cells.items)] * len(KERNELS)
 
 
-def test_many_values_and_a_long_row():
+def test_counts_many_values_in_a_long_row():
     scores = torch.ones(1, 70_001)
     cells = SparseRows(
         torch.tensor([0, 300]), torch.arange(300), torch.ones(300, dtype=torch.float64), 70_001

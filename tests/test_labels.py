@@ -23,8 +23,8 @@ from typer.testing import CliRunner
 
 import weft
 import weft.config
-from apart import evaluate as evaluate_apart
-from everything import ACCURACY, BUILT_IN, BY_POSITION, about
+from local_engine import evaluate as evaluate_locally
+from metric_cases import ACCURACY, BUILT_IN, BY_POSITION, make_labels
 from weft.cli import app
 from weft.config.run import run as run_configuration
 from weft.data import Interactions, Train
@@ -45,7 +45,7 @@ from weft.report.terminal import comparison_tables, results_tables
     st.lists(st.integers(0, 6), min_size=1, max_size=30),
     st.floats(1e-12, 1) | st.sampled_from([0.2, 0.5, 0.8, 1.0]),
 )
-def test_head_and_tail_of_any_counts(counts, pop_ratio):
+def test_head_and_tail_match_the_definition(counts, pop_ratio):
     """Against a walk through the items in order; as many users as an item has interactions."""
     train = Train(Interactions.from_codes(*_cells(counts), max(counts, default=0), len(counts)))
     order = sorted(range(len(counts)), key=lambda item: (-counts[item], item))
@@ -82,7 +82,7 @@ def sparse_features(stored, is_sorted):
 
 @pytest.mark.parametrize("stored", [2.5, -1.0, 2.0])
 @pytest.mark.parametrize("is_sorted", [True, False])
-def test_sparse_features_other_than_0_and_1(stored, is_sorted):
+def test_rejects_sparse_features_other_than_0_and_1(stored, is_sorted):
     _, matrix = sparse_features(stored, is_sorted)
     with pytest.raises(InputError, match=f"matrix with the value {stored:g}; expected 0 or 1"):
         read_positional_features(matrix, 3)
@@ -91,7 +91,7 @@ def test_sparse_features_other_than_0_and_1(stored, is_sorted):
 
 @pytest.mark.parametrize("stored", [1.0, 0.0])
 @pytest.mark.parametrize("is_sorted", [True, False])
-def test_features_of_sparse_matrices_in_order_and_not(stored, is_sorted):
+def test_reads_sparse_features_in_any_order(stored, is_sorted):
     columns, matrix = sparse_features(stored, is_sorted)
     found = read_positional_features(matrix, 3)
     first = [column for column, value in zip(columns, [stored, 1, 1]) if value]
@@ -234,7 +234,7 @@ def note(result, *words):
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_the_world(kind):
+def test_values_on_worked_example(kind):
     result = run(kind)
     check(result)
     assert note(result, "1 of 4 users have no label in user_groups and are in no group")
@@ -243,7 +243,7 @@ def test_the_world(kind):
     assert note(result, "2 of 5 items have no train interaction")
 
 
-def test_what_no_metric_looks_at_is_not_counted():
+def test_counts_only_inputs_that_metrics_read():
     result = run(metrics=["nDCG", "Gini"])
     assert not any(name.startswith("items_without") for name in result.counts) and not any(
         "label" in one for one in result.notes
@@ -379,7 +379,7 @@ def labelled(kind, old):
 
 @pytest.mark.parametrize("ids", ["strings", "integers"])
 @pytest.mark.parametrize(("form", "kind"), FORMED)
-def test_forms_of_labels(form, kind, ids):
+def test_reads_every_form_of_labels(form, kind, ids):
     users, items = NAMES[ids]
     groups = formed(form, users, labelled(kind, GROUPS), "user")
     clusters = formed(form, items, labelled(kind, CLUSTERS), "item")
@@ -387,7 +387,7 @@ def test_forms_of_labels(form, kind, ids):
 
 
 @pytest.mark.parametrize("form", LABEL_FORMS)
-def test_forms_of_labels_by_number(form):
+def test_reads_every_form_of_positional_labels(form):
     users, items = NAMES["numbers"]
     labels = {
         "user_groups": formed(form, users, GROUPS, "user"),
@@ -407,7 +407,7 @@ def test_forms_of_labels_by_number(form):
     check(evaluator.compute())
 
 
-def test_labels_in_arrays_of_one_type_where_none_is_missing():
+def test_reads_typed_arrays_of_labels():
     groups, clusters = ["F", "M", "F", "M"], [3, 1, 3, 1, 1]
     expected = run(user_groups=groups, item_clusters=clusters)
     for words, numbers in itertools.product(
@@ -419,12 +419,12 @@ def test_labels_in_arrays_of_one_type_where_none_is_missing():
     assert repr(small.values) == repr(expected.values)
 
 
-def test_labels_are_ordered_numbers_before_words():
+def test_orders_numbers_before_words():
     result = run(metrics=["RSP"], item_clusters=[10, 9, "b", "B", None])
     assert list(result) == ["RSP@2", "RSP@2[9]", "RSP@2[10]", "RSP@2[B]", "RSP@2[b]"]
 
 
-def test_what_was_given_is_not_changed():
+def test_does_not_change_inputs():
     groups, features = (
         polars(NAMES["strings"][0], GROUPS),
         {item: list(row) for item, row in zip(NAMES["strings"][1], FEATURES)},
@@ -435,14 +435,14 @@ def test_what_was_given_is_not_changed():
     assert groups.equals(kept[0]) and clusters.equals(kept[1]) and features == kept[2]
 
 
-def test_a_pandas_column_without_a_name():
+def test_reads_unnamed_pandas_columns():
     # What series.reset_index() makes of a series of labels
     series = pd.Series(by_id(NAMES["strings"][0], GROUPS)).rename_axis("user")
     assert list(series.reset_index().columns) == ["user", 0]
     check(run(user_groups=series.reset_index()))
 
 
-def test_a_pandas_series_is_read_by_its_index():
+def test_reads_pandas_series_by_index():
     users, items = NAMES["strings"]
     groups, features = (
         pd.Series(by_id(users[::-1], GROUPS[::-1])),
@@ -455,14 +455,14 @@ def test_a_pandas_series_is_read_by_its_index():
     )  # its index are numbers
 
 
-def test_a_pandas_series_with_an_id_twice():
+def test_rejects_pandas_series_with_repeated_ids():
     refused(
         ["more than one label to the same user", "'ann'"],
         user_groups=pd.Series(["F", "M"], index=["ann", "ann"]),
     )
 
 
-def test_a_pandas_series_with_a_row_per_feature():
+def test_reads_pandas_series_with_a_row_per_feature():
     check(
         run(
             metrics=OF_FEATURES,
@@ -471,14 +471,14 @@ def test_a_pandas_series_with_a_row_per_feature():
     )
 
 
-def test_a_pandas_series_with_a_missing_id():
+def test_rejects_pandas_series_with_missing_ids():
     refused(
         ["user_groups has no user id in row 1"],
         user_groups=pd.Series(["F", "M"], index=["ann", None]),
     )
 
 
-def test_a_list_of_labels_needs_an_order_that_the_caller_knows():
+def test_lists_of_labels_need_users():
     with pytest.raises(InputError, match="users="):
         weft.evaluate(
             lambda users: torch.ones(len(users), 2),
@@ -489,7 +489,7 @@ def test_a_list_of_labels_needs_an_order_that_the_caller_knows():
 
 
 @pytest.mark.parametrize("form", [np.array, torch.tensor])
-def test_a_column_of_labels_is_read_as_labels_or_refused(form):
+def test_reads_or_rejects_columns_of_labels(form):
     column = form([[3], [1], [0], [3], [1]])
     try:
         result = run(metrics=["RSP"], item_clusters=column)
@@ -498,7 +498,7 @@ def test_a_column_of_labels_is_read_as_labels_or_refused(form):
     assert list(result) == ["RSP@2", "RSP@2[0]", "RSP@2[1]", "RSP@2[3]"]
 
 
-def test_true_and_1_are_two_labels():
+def test_rejects_true_and_1_as_labels():
     with pytest.raises(InputError, match=r"both (True|1) and (True|1)"):
         run(item_clusters=[True, 1, 2, 2, None])
 
@@ -574,11 +574,11 @@ FEATURE_FORMS = {
 
 @pytest.mark.parametrize("ids", NAMES)
 @pytest.mark.parametrize("form", FEATURE_FORMS.values(), ids=FEATURE_FORMS)
-def test_forms_of_features(form, ids):
+def test_reads_every_form_of_features(form, ids):
     check(run(ids, metrics=OF_FEATURES, item_features=form(NAMES[ids][1], FEATURES)))
 
 
-def test_one_feature_each():
+def test_reads_one_feature_per_item():
     """Relevant: 0 2, of whose features one of two is hit; 4, not hit; 4 and 0, both hit."""
     for features in (
         "xyzzy",
@@ -595,11 +595,11 @@ def test_one_feature_each():
     )  # one feature
 
 
-def test_a_list_of_arrays_of_features():
+def test_reads_lists_of_arrays_of_features():
     check(run(item_features=[np.array(row) for row in FEATURES]))
 
 
-def test_a_stored_0_is_no_feature():
+def test_stored_zeros_are_no_features():
     rows, columns = letters(FEATURES).nonzero()
     matrix = sp.csr_matrix(([1] * 5 + [0], ([*rows, 2], [*columns, 0])), shape=(5, 3))
     assert matrix.nnz == 6
@@ -639,11 +639,11 @@ TRAIN_FORMS = {
 
 @pytest.mark.parametrize("ids", NAMES)
 @pytest.mark.parametrize("form", TRAIN_FORMS.values(), ids=TRAIN_FORMS)
-def test_forms_of_train(form, ids):
+def test_reads_every_form_of_train(form, ids):
     check(run(ids, train=form(NAMES[ids])))
 
 
-def test_repetitions_in_train_count_once():
+def test_repeated_train_rows_count_once():
     again = pl.DataFrame(cells(SEEN, NAMES["strings"]) * 3, schema=["user", "item"], orient="row")
     result = run(train=again)
     check(result)
@@ -652,7 +652,7 @@ def test_repetitions_in_train_count_once():
     )
 
 
-def test_users_who_are_only_in_train():
+def test_users_only_in_train_count_in_popularity():
     """They count in popularity and in the bias of the source, and are nobody's missing list."""
     train = inputs()["train"] | {"eve": ["i0", "i4", "i4"], "fay": ["i2"], "gus": ["i0"]}
     groups = inputs()["user_groups"] | {"eve": "M", "fay": "X", "gus": None}
@@ -686,7 +686,7 @@ def test_users_who_are_only_in_train():
         assert result[name] == pytest.approx(EXPECTED[name]), name
 
 
-def test_train_of_a_user_without_a_row_of_scores():
+def test_reads_train_of_users_without_scores():
     """A user of the truth without scores has an empty list, and train and a label all the same."""
     truth, train = inputs()["truth"] | {"eve": ["i0"]}, inputs()["train"] | {"eve": ["i0"]}
     result = run(truth=truth, train=train, user_groups=inputs()["user_groups"] | {"eve": "M"})
@@ -702,7 +702,7 @@ def test_train_of_a_user_without_a_row_of_scores():
     assert result["UserMADRating@2"] == pytest.approx(EXPECTED["UserMADRating@2"])
 
 
-def test_masking_and_popularity_are_two_things():
+def test_masking_does_not_change_popularity():
     masked = run(mask_seen=True, metrics=["EPC", "ARP", "RSP", "BiasDisparityBS"])
     # Seen: 1 of ann, 0 and 4 of bob. Lists: 0 2, 1 3, 2 4, 0 3
     assert masked["ARP@2"] == pytest.approx((1 / 2 + 1 / 2 + 1 / 2 + 1 / 2) / 4)
@@ -715,7 +715,7 @@ def test_masking_and_popularity_are_two_things():
 # -------------------------------------------------------------------------------------------------
 
 
-def test_unknown_ids_are_counted():
+def test_counts_unknown_ids():
     result = run(
         user_groups={**inputs()["user_groups"], "nobody": "Q", "no one": "F", "none": None},
         item_clusters=pl.concat(
@@ -729,7 +729,7 @@ def test_unknown_ids_are_counted():
     assert note(result, "3 labels of item_features", "not known here")
 
 
-def test_unknown_numbers_are_counted():
+def test_counts_unknown_positions():
     result = run(
         "numbers", item_clusters={**inputs("numbers")["item_clusters"], 5: "Drama", -1: "Noir"}
     )
@@ -737,7 +737,7 @@ def test_unknown_numbers_are_counted():
     assert note(result, "2 labels of item_clusters")
 
 
-def test_an_evaluator_counts_unknown_numbers_too():
+def test_evaluator_counts_unknown_positions():
     evaluator = weft.Evaluator("REO@2", num_items=5, item_clusters={0: "a", 1: "b", 99: "c"})
     evaluator.update(SCORES, RELEVANT)
     assert note(evaluator.compute(), "1 labels of item_clusters")
@@ -757,7 +757,7 @@ NOBODY = {
 
 
 @pytest.mark.parametrize("groups", NOBODY.values(), ids=NOBODY)
-def test_nobody_has_a_label(groups):
+def test_no_user_has_a_label(groups):
     result = run(user_groups=groups)
     assert result.counts["users_without_group"] == 4 and note(
         result, "4 of 4 users have no label in user_groups"
@@ -768,7 +768,7 @@ def test_nobody_has_a_label(groups):
     assert not [name for name in result if name.startswith("BiasDisparity")]
 
 
-def test_a_metric_that_has_no_value_at_all_is_mentioned():
+def test_notes_metrics_without_a_value():
     result = run(user_groups={}, metrics=["BiasDisparityBR"])
     assert any("BiasDisparityBR@2" in one for one in result.notes)
 
@@ -793,7 +793,7 @@ def test_no_item_has_a_label_or_feature(empty):
     )
 
 
-def test_an_empty_train():
+def test_empty_train():
     for train in ({}, pl.DataFrame({"user": [], "item": []}), sp.csr_matrix((4, 5))):
         result = run(train=train, metrics=[*METRICS, "APLT", "PopREO", "PopRSP"])
         assert math.isnan(result["EPC@2"]) and math.isnan(result["EFD@2"]) and result["ARP@2"] == 0
@@ -970,7 +970,7 @@ WRONG_LABELS = {
 
 
 @pytest.mark.parametrize(("changed", "says"), WRONG_LABELS.values(), ids=WRONG_LABELS)
-def test_wrong_labels(changed, says):
+def test_rejects_wrong_labels(changed, says):
     refused(says, **changed)
 
 
@@ -987,12 +987,12 @@ WRONG_NUMBERS = {
 
 
 @pytest.mark.parametrize(("changed", "says"), WRONG_NUMBERS.values(), ids=WRONG_NUMBERS)
-def test_wrong_labels_of_rows_and_columns(changed, says):
+def test_rejects_wrong_positional_labels(changed, says):
     with pytest.raises(InputError, match="(?s)" + ".*".join(says)):
         run("numbers", **changed)
 
 
-def test_a_column_of_ids_that_is_there_twice():
+def test_rejects_repeated_id_columns():
     refused(
         ["user_groups", "'user'", "twice"],
         user_groups=pd.DataFrame([["ann", "bob", "F"]], columns=["user", "user", "g"]),
@@ -1004,7 +1004,7 @@ def test_a_column_of_ids_that_is_there_twice():
     [("strings", ["ann", None]), ("integers", pd.array([40, None], "Int64"))],
     ids=["string", "Int64"],
 )
-def test_a_missing_id_of_pandas(kind, ids):
+def test_rejects_missing_pandas_ids(kind, ids):
     with pytest.raises(InputError, match="user_groups has no user id in row 1"):
         run(kind, user_groups=pd.DataFrame({"user": ids, "g": ["F", "M"]}))
 
@@ -1012,13 +1012,13 @@ def test_a_missing_id_of_pandas(kind, ids):
 @pytest.mark.parametrize(
     "matrix", [np.full((5, 2), math.nan), np.full((5, 2), "x")], ids=["NaN", "text"]
 )
-def test_a_wrong_matrix_of_features(matrix):
+def test_rejects_wrong_matrices_of_features(matrix):
     with pytest.raises(InputError, match="item_features") as caught:
         run(item_features=matrix)
     assert not re.search("rating|user", str(caught.value))
 
 
-def test_sizes_that_an_evaluator_cannot_know():
+def test_evaluator_needs_sizes_of_labels():
     for name, kind in (
         ("user_groups", "user"),
         ("item_clusters", "item"),
@@ -1048,7 +1048,7 @@ def test_sizes_that_an_evaluator_cannot_know():
 
 
 @pytest.mark.parametrize("metric", ["BiasDisparityBS", "BiasDisparityBD@2"])
-def test_groups_that_do_not_fit_train_are_refused_at_once(metric):
+def test_rejects_groups_that_do_not_fit_train(metric):
     with pytest.raises(InputError, match="user_groups"):
         weft.Evaluator(
             metric,
@@ -1059,14 +1059,14 @@ def test_groups_that_do_not_fit_train_are_refused_at_once(metric):
         )
 
 
-def test_a_hint_that_can_be_followed():
+def test_hints_name_existing_parameters():
     with pytest.raises(SettingError) as caught:
         weft.metrics.EPC(k=2, train={0: [1]})
     for name in re.findall(r"num_\w+(?==)", str(caught.value)):
         weft.metrics.EPC(k=2, train=np.ones((2, 2)), **{name: 2})
 
 
-def test_a_metric_object_with_inputs_of_its_own():
+def test_metric_objects_with_their_own_inputs():
     own = weft.metrics.REO(k=2, item_clusters=["x", "y", "y", "y", "y"])
     try:
         result = run("numbers", metrics=[own])
@@ -1075,7 +1075,7 @@ def test_a_metric_object_with_inputs_of_its_own():
     assert "REO@2[x]" in result
 
 
-def test_a_composite_object_with_inputs_of_its_own():
+def test_composite_objects_with_their_own_inputs():
     own = weft.metrics.F1(k=2, metric_name_1="EPC", inputs={"train": np.ones((4, 5))})
     with pytest.raises(SettingError, match="another train"):
         run("numbers", metrics=[own])
@@ -1108,7 +1108,7 @@ LACKING = [
 ]
 
 
-def test_which_metrics_need_what():
+def test_metrics_declare_needed_inputs():
     for metric in built_in_metrics():
         if not needed_inputs(metric):
             weft.evaluate(SCORES, {0: [0]}, metrics=str(example_spec(metric, 2)))
@@ -1116,7 +1116,7 @@ def test_which_metrics_need_what():
 
 
 @pytest.mark.parametrize(("name", "which"), LACKING)
-def test_a_missing_input_is_said_before_anything_is_read(name, which):
+def test_rejects_missing_inputs_before_reading(name, which):
     given = inputs(metrics=["nDCG", "Precision@1", name])
     del given[which]
     with pytest.raises(MissingInput) as caught:
@@ -1134,7 +1134,7 @@ def test_a_missing_input_is_said_before_anything_is_read(name, which):
 
 
 @pytest.mark.parametrize(("name", "which"), LACKING)
-def test_a_missing_input_of_an_evaluator(name, which):
+def test_evaluator_rejects_missing_inputs(name, which):
     given = {
         "train": dense(SEEN),
         "user_groups": GROUPS,
@@ -1156,7 +1156,7 @@ def test_a_missing_input_of_an_evaluator(name, which):
         "EucDistance(metric_names=[Gini, nDCG], utopia_points=[0, 1])",
     ],
 )
-def test_the_number_of_items_is_needed_where_nothing_tells_it(name):
+def test_evaluator_needs_num_items(name):
     with pytest.raises(
         MissingInput,
         match=re.escape(name) + "@2 needs num_items, the number of items.*give num_items=",
@@ -1175,7 +1175,7 @@ def test_the_number_of_items_is_needed_where_nothing_tells_it(name):
         )
 
 
-def test_all_that_is_missing_is_said_at_once():
+def test_reports_all_missing_inputs():
     with pytest.raises(MissingInput) as caught:
         weft.evaluate(unready, None, metrics=[*NEEDS, *COMPOSITES, "nDCG"], top_k=[2, 5])
     lines = str(caught.value).splitlines()
@@ -1200,17 +1200,17 @@ def test_all_that_is_missing_is_said_at_once():
     [weft.metrics.EPC, "epc", weft.metrics.EPC(k=2, train=dense(SEEN))],
     ids=["class", "name", "object"],
 )
-def test_a_missing_input_of_other_forms_of_metrics(metric):
+def test_rejects_missing_inputs_of_any_form_of_metric(metric):
     with pytest.raises(MissingInput, match="EPC@2 needs train"):
         weft.evaluate(unready, {0: [0]}, metrics=metric, top_k=2)
 
 
-def test_a_missing_input_under_a_profile():
+def test_rejects_missing_inputs_under_a_profile():
     with pytest.raises(MissingInput, match=r"EPC\(unseen=1\)@2 needs train"):
         weft.evaluate(unready, {0: [0]}, metrics="EPC", top_k=2, profile="warprec")
 
 
-def test_a_missing_input_of_a_composite_alone():
+def test_composites_reject_missing_inputs():
     with pytest.raises(MissingInput, match="EPC@2 needs train") as caught:
         weft.metrics.F1(k=2, metric_name_1="EPC")
     how = (
@@ -1261,7 +1261,7 @@ ODD += [
 
 
 @pytest.mark.parametrize("label", ODD)
-def test_labels_of_any_kind_are_names(label, tmp_path):
+def test_labels_of_any_type_are_names(label, tmp_path):
     result = run(
         metrics=["BiasDisparityBR", "BiasDisparityBS", "REO"],
         item_clusters=[label, "Noir", None, label, "Noir"],
@@ -1297,7 +1297,7 @@ def quoted(*labels):
     )
 
 
-def test_how_cell_names_are_written():
+def test_names_with_labels():
     result = run(
         metrics=["BiasDisparityBR", "REO"],
         user_groups=["F", "M, X", None, "F"],
@@ -1340,7 +1340,7 @@ def test_how_cell_names_are_written():
         unique=True,
     )
 )
-def test_any_text_is_a_label(labels):
+def test_accepts_any_text_as_label(labels):
     first, second = labels
     result = run(
         metrics=["BiasDisparityBR", "REO"],
@@ -1360,12 +1360,12 @@ def test_any_text_is_a_label(labels):
     assert [result.entry(name).cell for name in document] == [value.cell for value in result.values]
 
 
-def test_every_value_is_printed_on_one_line():
+def test_prints_each_value_on_one_line():
     result = run(metrics=["REO"], item_clusters=["two\nlines", "b", None, "b", "b"])
     assert len(repr(result).splitlines()) == 2 + len(result) + len(result.notes)
 
 
-def test_looking_up_every_cell_is_linear(monkeypatch):
+def test_looking_up_labels_is_linear(monkeypatch):
     values = tuple(
         MetricValue("BiasDisparityBR", 10, 1.0, target=1.0, cell=("g", str(number)))
         for number in range(150)
@@ -1382,7 +1382,7 @@ def test_looking_up_every_cell_is_linear(monkeypatch):
     assert 0 < len(written) < 20 * 2 * len(values)
 
 
-def test_cells_beside_profiles_and_parameters():
+def test_labels_with_profiles_and_parameters():
     result = run(metrics=["ItemMADRanking", "REO", "BiasDisparityBR"], profile="elliot")
     assert result["ItemMADRanking@2"] == result["ItemMADRanking(discount=False)@2"]
     assert result["reo@2[Noir]"] == 1 / 2 and result["BiasDisparityBR@2[F,Noir]"] == 1 / 2
@@ -1465,7 +1465,7 @@ def test_every_undefined_value_has_a_note(name, situations):
             assert not named, value.name  # and nothing else has one
 
 
-def test_a_cluster_without_a_rate_has_a_note():
+def test_notes_clusters_without_a_rate():
     result = run(
         metrics=["REO"],
         item_clusters=["a", "b", "c", "c", "b"],
@@ -1482,20 +1482,20 @@ def test_a_cluster_without_a_rate_has_a_note():
         ("F1(metric_name_1=SRecall)", {"item_features": {}}),
     ],
 )
-def test_the_reason_is_the_right_one(metric, changed):
+def test_notes_the_right_reason(metric, changed):
     result = run(metrics=[metric], **changed)
     assert result.counts["evaluated_users"] == 4 and math.isnan(result[f"{metric}@2"])
     assert not any("no user has a relevant item" in one for one in result.notes)
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
-def test_no_value_is_infinite_or_a_stand_in(name, situations):
+def test_no_value_is_infinite(name, situations):
     for value in situations[name].values:
         for number in (value.value, value.std_error, value.ci_low, value.ci_high, *value.parts):
             assert math.isnan(number) or abs(number) < 100, value.name
 
 
-def test_situations_are_what_they_say(situations):
+def test_situations_have_undefined_values(situations):
     """So that the tests above look at something undefined."""
     undefined = {
         name: sum(math.isnan(value.value) for value in result.values)
@@ -1508,20 +1508,20 @@ def test_situations_are_what_they_say(situations):
     )
 
 
-def test_what_is_too_large_is_refused_in_its_own_words():
+def test_rejects_values_that_are_too_large():
     huge = torch.tensor([[1e200, 1.0]], dtype=torch.float64)
     assert weft.evaluate(huge, {0: [0]}, metrics="MAE")["MAE"] == 1e200
     with pytest.raises(InputError, match="MSE is infinite"):
         weft.evaluate(huge, {0: [0]}, metrics="MSE")
 
 
-def test_errors_too_large_to_square_are_no_gains():
+def test_error_of_large_ratings_does_not_mention_gains():
     with pytest.raises(InputError, match="MSE") as caught:
         weft.evaluate(torch.tensor([[1e200, 1.0]], dtype=torch.float64), {0: [0]}, metrics="MSE")
     assert "gain" not in str(caught.value) and "score" in str(caught.value)
 
 
-def test_a_standard_error_that_cannot_be_computed_is_not_0():
+def test_standard_error_that_overflows_is_not_zero():
     scores = torch.tensor([[1e200], [3e200]], dtype=torch.float64)
     entry = weft.evaluate(scores, {0: [0], 1: [0]}, metrics="MAE(average=users)").values[0]
     assert entry.value == pytest.approx(2e200)
@@ -1535,7 +1535,7 @@ def test_a_standard_error_that_cannot_be_computed_is_not_0():
         "Hypervolume(metric_names=[nDCG], nadir_points=[-1e30])",
     ],
 )
-def test_a_point_far_away(metric):
+def test_distant_reference_points(metric):
     assert run(metrics=[metric]).values[0].value == pytest.approx(1e30)
 
 
@@ -1580,13 +1580,13 @@ BOUNDS = {
 }
 
 
-def test_directions():
+def test_metrics_have_directions():
     for name, expected in DIRECTIONS.items():
         metric = find_metric(name)
         assert (metric.higher_is_better, metric.target, metric.bounds) == expected, name
 
 
-def test_directions_reach_the_result(situations):
+def test_result_has_directions(situations):
     for value in situations["plain"].values:
         metric = find_metric(parse_name(value.metric).name)
         higher, target = metric.higher_is_better, metric.target
@@ -1618,7 +1618,7 @@ def test_values_stay_in_bounds(name, situations):
         ), value.name
 
 
-def test_an_unseen_item_is_not_less_than_not_novel():
+def test_epc_bounds_include_unseen_items():
     metric = weft.metrics.EPC(k=2, train=dense(SEEN), relevance="none", unseen=100)
     metric.update(SCORES, RELEVANT)
     low = metric.bounds[0]
@@ -1688,7 +1688,7 @@ def starred(*results):
     }
 
 
-def test_the_star_marks_the_best_model():
+def test_marks_the_best_model():
     found = starred(*models())
     assert {name: found[name] for name in STARS} == STARS
     assert starred(*list(models())[::-1])["Gini@1"] == "yx"
@@ -1718,15 +1718,15 @@ def results(values, **about):
         ([0.4, 0.1, 0.2], {"higher_is_better": False, "target": 0.0}, "y"),
     ],
 )
-def test_the_star_by_direction(values, about_metric, stars):
+def test_marks_the_best_model_by_direction(values, about_metric, stars):
     assert starred(*results(values, **about_metric)) == {"M@1": stars}
 
 
-def test_two_models_at_the_same_distance_share_the_star():
+def test_marks_equal_models():
     assert starred(*results([0.5, 1.5, 3.0], target=1.0)) == {"M@1": "xy"}
 
 
-def test_the_better_model_of_a_comparison_is_the_lower_one_where_lower_is_better():
+def test_comparison_follows_the_direction():
     scores = torch.rand(60, 8, generator=torch.Generator().manual_seed(1))
     train = np.tril(np.ones((60, 8)))  # the first items are the most popular ones
     popular, rare = (scores + torch.linspace(up, -up, 8) for up in (1, -1))
@@ -1883,7 +1883,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_parameters(name):
+def test_rejects_wrong_parameters(name):
     error = (
         UnknownMetric
         if "nDGC" in name
@@ -1917,12 +1917,12 @@ def flag(name, bad):
         )
     ),
 )
-def test_wrong_flags(name):
+def test_rejects_wrong_boolean_parameters(name):
     refused(["(as_fraction|normalized|discount)=", "True or False"], SettingError, metrics=[name])
 
 
 @pytest.mark.parametrize("bad", ["True", "5"])
-def test_one_direction_for_all(bad):
+def test_rejects_one_direction_for_several_metrics(bad):
     refused(
         ["Hypervolume got higher_is_better=", "True or False for each"],
         SettingError,
@@ -1930,13 +1930,13 @@ def test_one_direction_for_all(bad):
     )
 
 
-def test_a_base_of_2_has_one_name():
+def test_entropy_base_has_one_name():
     assert canonical_name("ShannonEntropy(base=2.0)@5") == canonical_name(
         "ShannonEntropy(base=2)@5"
     )
 
 
-def test_discounted_in_any_case():
+def test_relevance_graded_has_one_name():
     assert canonical_name("EPC(relevance=Graded)@5") == canonical_name(
         "EPC(relevance=Discounted)@5"
     )
@@ -1959,12 +1959,12 @@ NUMPY = {
 
 
 @pytest.mark.parametrize("make", NUMPY.values(), ids=NUMPY)
-def test_numbers_of_numpy_are_numbers(make):
+def test_names_of_numpy_parameters_parse(make):
     metric = make()
     assert parse_name(str(metric.spec)) == metric.spec
 
 
-def test_numbers_of_numpy_that_are_taken():
+def test_accepts_numpy_parameters():
     assert (
         str(weft.metrics.ACLT(k=2, train=dense(SEEN), pop_ratio=np.float64(0.5)).spec)
         == "ACLT(pop_ratio=0.5)@2"
@@ -1989,9 +1989,9 @@ def test_parameters_in_any_case_and_order():
         assert canonical_name(f"{one}@5") == canonical_name(f"{other}@5") == f"{other}@5"
 
 
-def test_about_has_something_missing():
+def test_shared_labels_have_missing_values():
     """The inputs of the other tests hold what these tests are about."""
-    given = about(8, 10)
+    given = make_labels(8, 10)
     assert (
         None in given["user_groups"]
         and None in given["item_clusters"]
@@ -2015,13 +2015,13 @@ def unused_notes(result):
 
 
 @pytest.mark.parametrize("name", UNUSED)
-def test_labels_that_no_metric_reads_are_noted(name):
+def test_notes_unused_labels(name):
     one = {name: UNUSED[name]}
     result = weft.evaluate(TWO_LISTS, TWO_TRUTHS, metrics="nDCG", top_k=2, **one)
     (note,) = unused_notes(result)
     assert note.startswith(f"{name} was given, but no metric of this run reads it (")
     assert {"item_features": "SRecall does"}.get(name, "BiasDisparityBD") in note
-    distributed = evaluate_apart(TWO_LISTS, TWO_TRUTHS, metrics="nDCG", top_k=2, **one)
+    distributed = evaluate_locally(TWO_LISTS, TWO_TRUTHS, metrics="nDCG", top_k=2, **one)
     assert unused_notes(distributed) == [note]
     readers = {"user_groups": "UserMADRanking", "item_clusters": "RSP", "item_features": "SRecall"}
     used = weft.evaluate(TWO_LISTS, TWO_TRUTHS, metrics=[readers[name], "nDCG"], top_k=2, **one)
@@ -2038,13 +2038,13 @@ def test_groups_are_used_by_values_per_user():
     assert unused_notes(result) == [] and "user_groups" in result.user_labels.columns
 
 
-def test_unused_labels_of_batches_are_noted():
+def test_evaluator_notes_unused_labels():
     evaluator = weft.Evaluator("nDCG", top_k=1, item_features=[["a"], ["b"]], num_items=2)
     evaluator.update(torch.tensor([[0.1, 0.2]]), torch.tensor([[0.0, 1.0]]))
     assert len(unused_notes(evaluator.compute())) == 1
 
 
-def test_unused_labels_are_noted_in_yaml_and_on_the_command_line(tmp_path):
+def test_notes_unused_labels_in_yaml_and_on_the_command_line(tmp_path):
     (tmp_path / "lists.csv").write_text("user,item,score\nann,tea,2\nann,rye,1\n")
     (tmp_path / "truth.csv").write_text("user,item\nann,rye\n")
     (tmp_path / "genres.csv").write_text("item,genre\ntea,hot\nrye,grain\n")
@@ -2086,12 +2086,12 @@ def genre_recall(features, **settings):
 
 
 @pytest.mark.parametrize("features", GENRE_FORMS.values(), ids=GENRE_FORMS)
-def test_text_with_several_features_is_split(features):
+def test_splits_text_with_several_features(features):
     expected = genre_recall(SPLIT)["SRecall@2"]
     result = genre_recall(features, feature_separator="|")
     assert result["SRecall@2"] == expected and result.settings["feature_separator"] == "|"
     assert not any("separator" in note for note in result.notes)
-    apart = evaluate_apart(
+    apart = evaluate_locally(
         GENRE_LISTS, GENRE_TRUTH, metrics="SRecall@2", item_features=features, feature_separator="|"
     )
     assert apart["SRecall@2"] == expected
@@ -2111,7 +2111,7 @@ def test_separators_of_several_characters_and_numbers_as_features():
     assert "no value of item_features contains the feature_separator '|'" in result.notes
 
 
-def test_a_file_of_several_features_in_every_interface(tmp_path):
+def test_splits_features_in_every_interface(tmp_path):
     (tmp_path / "lists.csv").write_text("user,item\nann,tea\nann,rye\nbob,fig\nbob,oat\n")
     (tmp_path / "truth.csv").write_text("user,item\nann,tea\nann,oat\nbob,oat\nbob,rye\n")
     genres = "".join(f"{item},{value or ''}\n" for item, value in GENRES.items())
@@ -2134,7 +2134,7 @@ def test_a_file_of_several_features_in_every_interface(tmp_path):
     assert result["SRecall@2"] == expected
 
 
-def test_the_separator_of_batches():
+def test_evaluator_splits_features():
     evaluator = weft.Evaluator(
         "SRecall@1", item_features=["a|b", "b", "c|a"], feature_separator="|", num_items=3
     )
@@ -2146,7 +2146,7 @@ def test_the_separator_of_batches():
 
 
 @pytest.mark.parametrize("separator", ["|", ";", ","])
-def test_values_that_look_like_several_features_are_noted(separator):
+def test_notes_values_with_several_features(separator):
     given = {item: separator.join(parts) for item, parts in SPLIT.items()}
     notes = [note for note in genre_recall(given).notes if "separator" in note]
     assert notes == [
@@ -2159,7 +2159,7 @@ def test_values_that_look_like_several_features_are_noted(separator):
     assert not any("separator" in note for note in result.notes)
 
 
-def test_a_separator_needs_features():
+def test_rejects_a_separator_without_features():
     with pytest.raises(MissingInput, match=r"feature_separator='\|' needs item_features="):
         weft.evaluate(GENRE_LISTS, GENRE_TRUTH, metrics="MRR@2", feature_separator="|")
     with pytest.raises(SettingError, match="must be a text"):
@@ -2179,7 +2179,7 @@ VECTORS = np.array([[0.3, 0.7], [-0.2, 0.1], [0.5, 0.4]])
         VECTORS * 10 // 1,
     ],
 )
-def test_a_matrix_of_weights_is_no_set_of_features(vectors):
+def test_rejects_matrices_of_weights_as_features(vectors):
     with pytest.raises(
         InputError, match=r"item_features is a matrix with the value .*; expected 0 or 1"
     ):
@@ -2189,7 +2189,7 @@ def test_a_matrix_of_weights_is_no_set_of_features(vectors):
 
 
 @pytest.mark.parametrize("form", [dict, list], ids=["dict", "list"])
-def test_vectors_are_no_sets_of_features(form):
+def test_rejects_vectors_as_features(form):
     vectors = {item: row.tolist() for item, row in zip(("tea", "rye", "oat"), VECTORS)}
     with pytest.raises(InputError, match=r"has the feature -0\.2; features are a set of texts"):
         weft.evaluate(

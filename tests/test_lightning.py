@@ -61,7 +61,7 @@ def small(**settings):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_every_metric_equals_evaluate(tmp_path):
+def test_every_metric_matches_evaluate(tmp_path):
     callback = EvaluationCallback(everything())
     (logged,) = trainer(tmp_path, callback).validate(Given(), users(), verbose=False)
     assert values(callback.result) == approx(expected())
@@ -129,7 +129,7 @@ def test_training_logs_monitors_and_saves(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_evaluator_stays_as_it_was_and_every_epoch_begins_anew(tmp_path):
+def test_epochs_start_from_an_empty_state(tmp_path):
     evaluator = everything()
     evaluator.update(*data()[:2], torch.arange(USERS))
     before = values(evaluator.compute())
@@ -210,7 +210,7 @@ def test_each_dataloader_has_its_result(tmp_path):
         callback.result  # noqa: B018
 
 
-def test_undefined_values_are_logged_as_such(tmp_path):
+def test_logs_undefined_values(tmp_path):
     callback = EvaluationCallback(small())
     module = Given()
     module.target = torch.zeros_like(module.target)
@@ -234,7 +234,7 @@ def test_undefined_values_are_logged_as_such(tmp_path):
         ),
     ],
 )
-def test_what_a_step_returns_is_checked_in_the_sanity_check(tmp_path, keys, settings, message):
+def test_sanity_check_rejects_wrong_steps(tmp_path, keys, settings, message):
     run = trainer(tmp_path, EvaluationCallback(small(**settings)))
     with pytest.raises(InputError) as error:
         run.fit(Given(keys), users(), users())
@@ -256,7 +256,7 @@ def test_what_a_step_returns_is_checked_in_the_sanity_check(tmp_path, keys, sett
         ),
     ],
 )
-def test_what_inputs_returns_is_checked(tmp_path, given, message):
+def test_rejects_wrong_inputs(tmp_path, given, message):
     run = trainer(tmp_path, EvaluationCallback(small(), inputs=lambda module, batch: given))
     with pytest.raises(InputError) as error:
         run.validate(Given(), users(), verbose=False)
@@ -279,19 +279,19 @@ def test_what_inputs_returns_is_checked(tmp_path, given, message):
         ({"save_to": "result.json"}, "one file for two stages"),
     ],
 )
-def test_settings_are_checked(settings, message):
+def test_rejects_wrong_settings(settings, message):
     with pytest.raises(SettingError) as error:
         EvaluationCallback(**{"evaluator": small(), **settings})
     assert message in str(error.value)
 
 
-def test_a_profile_knows_its_names():
+def test_progress_bar_names_under_a_profile():
     evaluator = weft.Evaluator(["nDCG"], 5, profile="rectools")
     callback = EvaluationCallback(evaluator, prog_bar="nDCG@5")
     assert callback.prog_bar == tuple(map(str, evaluator.specs)) != ("nDCG@5",)
 
 
-def test_nothing_is_logged_twice(tmp_path):
+def test_rejects_callbacks_that_log_the_same_names(tmp_path):
     once, again = EvaluationCallback(small()), EvaluationCallback(small())
     with pytest.raises(
         SettingError,
@@ -315,7 +315,7 @@ def test_one_file_for_one_dataloader(tmp_path):
         run.validate(Given(), [users(), users()], verbose=False)
 
 
-def test_without_lightning_one_line_says_what_to_install(monkeypatch):
+def test_reports_a_missing_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "weft.integrations.lightning")
     for name in ("lightning", "lightning.pytorch"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -354,7 +354,7 @@ def two_processes(tmp_path_factory):
 @pytest.mark.parametrize(
     ("number", "repeated"), [(0, 1), (1, 0), (2, 0)], ids=["padded", "empty rank", "uneven"]
 )
-def test_every_metric_of_two_processes_equals_one(two_processes, number, repeated):
+def test_two_processes_match_one(two_processes, number, repeated):
     folder, ranks = two_processes
     whole = expected()
     saved = weft.load_result(folder / "saved" / f"val-epoch0-step0-dataloader_idx_{number}.json")
@@ -386,7 +386,7 @@ def test_training_in_two_processes(two_processes):
 
 
 @pytest.mark.slow
-def test_the_example_in_two_processes(two_processes):
+def test_example_in_two_processes(two_processes):
     _, ranks = two_processes
     for rank in ranks:
         callback = rank["found"]["sasrec"]
@@ -403,7 +403,7 @@ def test_the_example_in_two_processes(two_processes):
 
 
 @pytest.mark.slow
-def test_a_short_run_of_the_example_beats_popularity(tmp_path, monkeypatch, capsys):
+def test_example_beats_popularity(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(ROOT / "examples")
     import sasrec_lightning
 

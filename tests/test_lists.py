@@ -18,8 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import weft
-from apart import evaluate as evaluate_apart
-from everything import BUILT_IN
+from local_engine import evaluate as evaluate_locally
+from metric_cases import BUILT_IN
 from oracles import RankedList, lauc
 from weft.data import sorting
 from weft.data.row_readers import read_rows
@@ -132,9 +132,7 @@ def worlds(draw):
     st.sampled_from([1, 3, None]),
     st.sampled_from([[2], [1, 3], [1, 4, 12]]),
 )
-def test_lists_are_the_dense_scores_of_what_is_listed(
-    world, ties, masked, missing, batch_size, cutoffs
-):
+def test_lists_match_masked_scores(world, ties, masked, missing, batch_size, cutoffs):
     scores, ids = world.dense()
     common = {
         "metrics": SAME,
@@ -173,7 +171,7 @@ def test_lists_are_the_dense_scores_of_what_is_listed(
 
 @settings(max_examples=30, deadline=None)
 @given(worlds(), st.booleans(), st.integers(1, 4))
-def test_what_is_offered_is_the_catalogue_less_what_is_masked(world, masked, k):
+def test_offered_items_are_the_catalogue_without_masked_items(world, masked, k):
     result = weft.evaluate(
         world.rows(),
         world.truth,
@@ -261,7 +259,7 @@ def test_what_is_offered_is_the_catalogue_less_what_is_masked(world, masked, k):
 @pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(worlds(), st.sampled_from(TIE_RULES), st.integers(0, 3))
-def test_the_order_of_rows_and_the_form_do_not_matter(world, ties, seed):
+def test_values_do_not_depend_on_row_order_or_form(world, ties, seed):
     common = {
         "metrics": SAME,
         "top_k": K,
@@ -281,7 +279,7 @@ def test_the_order_of_rows_and_the_form_do_not_matter(world, ties, seed):
 @pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(worlds(), st.booleans(), st.randoms(use_true_random=False))
-def test_ranks_and_plain_lists_come_in_their_order(world, masked, rng):
+def test_ranks_and_plain_lists_keep_their_order(world, masked, rng):
     """Any order of the items, against a dense matrix whose scores fall along it; scores beside
     ranks decide nothing.
     """
@@ -358,7 +356,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_every_form_is_read(form):
+def test_reads_every_form_of_lists(form):
     result = weft.evaluate(form, TRUTH, metrics=["MRR", "Recall", "LAUC", "Gini"], top_k=3)
     # ann: rye third of her two relevant; bob: first; dot has no list
     assert result["MRR@3"] == pytest.approx((1 / 3 + 1 + 0) / 3)
@@ -371,7 +369,7 @@ def test_every_form_is_read(form):
     assert result.name == "recommendation lists" == result.provenance["fingerprint"]["source_kind"]
 
 
-def test_lists_are_left_alone():
+def test_does_not_change_lists():
     frame, rows = FRAME.reverse(), {user: list(row) for user, row in LISTS.items()}
     kept = frame.clone()
     for lists in (frame, rows):
@@ -381,7 +379,7 @@ def test_lists_are_left_alone():
     assert frame.equals(kept) and rows == LISTS
 
 
-def test_an_explicitly_empty_list_is_a_list():
+def test_empty_lists_are_lists():
     result = weft.evaluate(
         {"ann": ["rye"], "dot": []}, TRUTH, metrics=["UserCoverage", "LAUC"], top_k=2
     )
@@ -403,7 +401,7 @@ def test_an_explicitly_empty_list_is_a_list():
 @pytest.mark.parametrize(
     "nothing", [{}, FRAME.clear(), pl.DataFrame(schema=["user", "item"]), {"zoe": []}], ids=repr
 )
-def test_no_list_at_all(nothing):
+def test_no_lists(nothing):
     result = weft.evaluate(nothing, TRUTH, metrics=["MRR", "LAUC", "Gini", "nDCG"], top_k=3)
     assert (result["MRR@3"], result["LAUC@3"], result["nDCG@3"]) == (0, 0.5, 0) and math.isnan(
         result["Gini@3"]
@@ -411,13 +409,13 @@ def test_no_list_at_all(nothing):
     assert result.counts["missing_users"] == 3
 
 
-def test_no_truth_at_all():
+def test_no_truth():
     result = weft.evaluate(LISTS, {}, metrics=["MRR", "NumRetrieved"], top_k=3)
     assert math.isnan(result["MRR@3"]) and result["NumRetrieved@3"] == 2
 
 
 @pytest.mark.parametrize("matrix", [torch.tensor, np.array], ids=["torch", "numpy"])
-def test_a_matrix_names_users_and_items_by_numbers(matrix):
+def test_matrices_number_users_and_items(matrix):
     truth = matrix([[0, 0, 1, 0], [0, 0, 0, 0], [1, 0, 0, 0]])
     result = weft.evaluate(
         {0: [3, 2], 1: [0]},
@@ -454,7 +452,7 @@ def test_a_matrix_names_users_and_items_by_numbers(matrix):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_the_catalogue_is_given_or_found():
+def test_catalogue_is_given_or_found():
     train = {"eve": ["yam"]}
     assert weft.evaluate(LISTS, TRUTH, metrics="Gini@2").counts["items"] == 4
     assert weft.evaluate(LISTS, TRUTH, train=train, metrics="Gini@2").counts["items"] == 5
@@ -468,7 +466,7 @@ def test_the_catalogue_is_given_or_found():
     assert given_items["LAUC@2"] == pytest.approx((1 + 0.5 + 0.25) / 3)
 
 
-def test_ties_go_by_item_in_order_or_as_items_says():
+def test_ties_follow_the_order_of_items():
     tied, truth = {"u": {"b": 1.0, "a": 1.0, "c": 1.0}}, {"u": ["c"]}
     assert weft.evaluate(tied, truth, metrics="MRR@3")["MRR@3"] == pytest.approx(1 / 3)
     assert weft.evaluate(tied, truth, metrics="MRR@3", items=["c", "b", "a"])["MRR@3"] == 1
@@ -482,7 +480,7 @@ def test_ties_go_by_item_in_order_or_as_items_says():
     assert bounds == pytest.approx([1 / 3, 1, (1 + 1 / 2 + 1 / 3) / 3])
 
 
-def test_ties_at_the_cut_are_shared_by_all_who_tie_there():
+def test_expected_ties_share_the_last_position():
     scores = {"u": {"a": 2.0, "b": 1.0, "c": 1.0, "d": 1.0, "e": 0.0}}
     expected = {"a": 1, "b": 1 / 3, "d": 1 / 3, "e": 0, "f": 0}
     for item, chance in expected.items():
@@ -497,7 +495,7 @@ def test_ties_at_the_cut_are_shared_by_all_who_tie_there():
     assert 5 < sum(drawn) < 40  # a third of 60, more or less: always the same, because seeds are
 
 
-def test_ties_are_told():
+def test_counts_and_notes_ties():
     result = weft.evaluate(
         {"u": {"b": 1.0, "a": 1.0, "c": 1.0}}, {"u": ["c"]}, metrics="MRR", top_k=[2, 3]
     )
@@ -505,13 +503,13 @@ def test_ties_are_told():
     assert any("equal scores at positions 2 and 3" in note for note in result.notes)
 
 
-def test_negative_zero_ties_with_zero_and_large_scores_are_told_apart():
+def test_negative_zero_ties_with_zero_and_large_scores_differ():
     assert weft.evaluate({"u": {"b": 0.0, "a": -0.0}}, {"u": ["a"]}, metrics="MRR@2")["MRR@2"] == 1
     close = {"u": {"a": 1.0, "b": 1.0 + 2**-52}, "v": {"a": -1e300, "b": 1e300}}
     assert weft.evaluate(close, {"u": ["b"], "v": ["b"]}, metrics="MRR@2")["MRR@2"] == 1
 
 
-def test_long_lists_are_sorted_as_short_ones_are():
+def test_sorts_long_and_short_lists_alike():
     """Lists of all lengths at once, with many ties, against sorting one by one."""
     rng = np.random.default_rng(5)
     lists = {
@@ -534,7 +532,7 @@ def test_long_lists_are_sorted_as_short_ones_are():
     same(weft.evaluate(by_hand, truth, metrics=["nDCG", "MAP"], top_k=[1, 10, 100, 4000]), first)
 
 
-def test_ids_too_many_to_pack(monkeypatch):
+def test_sorts_ids_that_do_not_fit_in_63_bits(monkeypatch):
     """Where user, item and row do not fit into 63 bits together, another way to sort gives the
     same.
     """
@@ -549,7 +547,7 @@ def test_ids_too_many_to_pack(monkeypatch):
     same(weft.evaluate(FRAME.reverse(), TRUTH, metrics=["MRR", "Gini"], top_k=3), expected)
 
 
-def test_whole_numbers_far_apart():
+def test_reads_distant_integer_ids():
     far = {2**62: [-(2**62), 5, 2**40], -(2**63): [2**40]}
     result = weft.evaluate(far, {2**62: [2**40], -(2**63): [5, 2**40], 0: [5]}, metrics="MRR@3")
     assert result["MRR@3"] == pytest.approx((1 / 3 + 1 + 0) / 3)
@@ -581,7 +579,7 @@ SEEN = {"ann": ["tea", "oat"], "bob": ["rye"], "zoe": ["tea"]}
         ),
     ],
 )
-def test_seen_items_three_ways(mask_seen, mrr, lauc_, count, note):
+def test_seen_items_are_kept_masked_or_counted(mask_seen, mrr, lauc_, count, note):
     result = weft.evaluate(
         LISTS,
         TRUTH,
@@ -599,7 +597,7 @@ def test_seen_items_three_ways(mask_seen, mrr, lauc_, count, note):
     assert result.counts["relevant_seen"] == (1 if mask_seen is True else 0)
 
 
-def test_masked_lists_close_up_before_the_cut():
+def test_masking_fills_up_the_top_k():
     lists, seen = {"u": list("abcdef")}, {"u": list("abe")}
     hits = [
         weft.evaluate(lists, {"u": [item]}, train=seen, mask_seen=True, metrics="HitRate@2")[
@@ -610,14 +608,14 @@ def test_masked_lists_close_up_before_the_cut():
     assert hits == [0, 0, 1, 1, 0, 0]
 
 
-def test_nothing_to_say_of_seen_items_when_there_are_none():
+def test_no_note_without_seen_items():
     result = weft.evaluate(LISTS, TRUTH, train={"zoe": ["tea"]}, metrics="MRR@3")
     assert result.counts["seen_in_lists"] == 0 and not any(
         "user's train" in note for note in result.notes
     )
 
 
-def test_ratings_are_compared_with_the_score_before_masking():
+def test_rating_errors_use_scores_before_masking():
     result = weft.evaluate(
         SCORES,
         {"ann": {"tea": 1.0, "oat": 3.0}},
@@ -633,7 +631,7 @@ def test_ratings_are_compared_with_the_score_before_masking():
 
 @pytest.mark.parametrize("ties", TIE_RULES)
 @pytest.mark.parametrize("batch_size", [1, 2, 7])
-def test_batches_change_nothing(ties, batch_size):
+def test_values_do_not_depend_on_batches(ties, batch_size):
     rng = np.random.default_rng(0)
     lists = (
         pl.DataFrame({"user": rng.integers(0, 40, 900), "item": rng.integers(0, 60, 900)})
@@ -670,7 +668,7 @@ def test_profiles_count_users_as_their_tool_does():
     assert result["MAP@3"] == pytest.approx((1 / 3 / 2 + 1) / 2)
 
 
-def test_one_list_many_answers():
+def test_variants_on_one_data_set():
     """The lists of the README; other tools' values of them are in docs/profiles.md."""
     lists = {1: [1, 2, 3, 4, 5], 2: [1, 2, 3, 4, 5], 3: [6, 7], 4: [9, 10, 11, 12, 1]}
     truth = {1: [1], 2: [1, 3, 5, 6, 7, 8, 9, 10], 3: [7, 8], 4: [2, 3]}
@@ -691,7 +689,7 @@ def test_a_name_and_a_device():
     assert result.name == "als"
 
 
-def test_labels_in_the_order_of_the_ids_need_an_order():
+def test_positional_labels_need_users_or_items():
     items = ["milk", "oat", "rye", "tea"]
     for name, labels, metric in (
         ("item_clusters", [1, 2, 1, 2], "REO@2"),
@@ -716,7 +714,7 @@ def own_metrics(monkeypatch):
     monkeypatch.setattr("weft.metrics.registry._classes", dict(weft.metrics.registry._classes))
 
 
-def test_a_metric_of_ones_own_sees_what_is_listed(own_metrics):
+def test_custom_metrics_see_listed_items(own_metrics):
     met = []
 
     @weft.register
@@ -792,7 +790,7 @@ class Largest(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("ties", TIE_RULES)
-def test_one_long_list_does_not_make_the_others_wide(ties):
+def test_one_long_list_does_not_widen_others(ties):
     users, long = 2000, 20_000
     rng = np.random.default_rng(1)
     lists = pl.DataFrame(
@@ -1021,7 +1019,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-def test_refused(case):
+def test_rejects_wrong_lists(case):
     changes, error, words = case
     with pytest.raises(error, match="(?s)" + ".*".join(words)):
         weft.evaluate(
@@ -1029,12 +1027,12 @@ def test_refused(case):
         )
 
 
-def test_metrics_of_all_scores_are_refused_before_the_data_is_read():
+def test_rejects_metrics_of_all_scores_before_reading():
     with pytest.raises(MissingInput, match="AUC needs the scores of all items"):
         weft.evaluate({1: "no list"}, object(), metrics="AUC")
 
 
-def test_what_decides_the_order_is_told():
+def test_notes_what_decides_the_order():
     both = frame(rank=[2, 1, 1], score=[0.9, 0.5, 0.1])
     result = weft.evaluate(
         both, {1: [11]}, metrics=["MRR", "UserMADRating"], top_k=1, user_groups={1: "F", 2: "M"}
@@ -1112,7 +1110,7 @@ def test_top_k_items_are_lists(ids, scores):
     scored = {"ratings_without_score": 3} if scores is not None else {}
     counts = {**wanted.counts, **scored}  # ratings of items that are in no list
     assert result.counts == counts
-    apart = evaluate_apart(
+    apart = evaluate_locally(
         weft.TopKItems(ids, scores, users=pl.Series(list("abcd"))), TRUTH_OF_IDS, **how
     )
     assert apart.counts == counts and apart["MRR@3"] == wanted["MRR@3"]
@@ -1128,7 +1126,7 @@ def test_top_k_items_as_positions_in_a_catalogue():
     assert checked.values["lists"]["MRR@2"] == 0.5
 
 
-@pytest.mark.parametrize("evaluate", [weft.evaluate, evaluate_apart])
+@pytest.mark.parametrize("evaluate", [weft.evaluate, evaluate_locally])
 def test_rows_of_top_k_items_that_are_row_numbers(evaluate):
     lists = weft.TopKItems([[7, 8], [8, 7]])
     note = "user ids are read as row numbers of weft.TopKItems"
@@ -1177,12 +1175,12 @@ def test_scores_of_top_k_items_are_read():
         ((IDS, -SCORES_OF_IDS), "increase in row 0, to -0.5 at position 2; .* negate distances"),
     ],
 )
-def test_top_k_items_that_are_refused(arguments, words):
+def test_rejects_wrong_top_k_items(arguments, words):
     with pytest.raises(InputError, match=words):
         weft.TopKItems(*arguments)
 
 
-def test_names_of_top_k_items_that_do_not_fit():
+def test_rejects_wrong_ids_of_top_k_items():
     with pytest.raises(InputError, match=r"users of weft.TopKItems has 3 ids, but ids has 4 rows"):
         weft.TopKItems(IDS, users=[1, 2, 3])
     with pytest.raises(InputError, match="position 40, but items has 3 ids"):
@@ -1198,7 +1196,7 @@ def test_names_of_top_k_items_that_do_not_fit():
 
 @pytest.mark.parametrize("form", [np.asarray, torch.tensor])
 @pytest.mark.parametrize("ids", [IDS, np.array([[0, 1], [2, 3]]), np.array([[90, 17, 4]])])
-def test_item_ids_are_not_taken_for_scores(form, ids):
+def test_rejects_item_ids_as_scores(form, ids):
     with pytest.raises(InputError, match=r"look like item ids.*weft.TopKItems\(ids, users="):
         weft.evaluate(form(ids), {0: [0]}, metrics="MRR@1")
 
@@ -1213,7 +1211,7 @@ def test_item_ids_are_not_taken_for_scores(form, ids):
         [[90.0, 17.0, 4.0], [40.0, 3.0, 25.0]],
     ],
 )
-def test_scores_that_are_integers_are_scores(scores):
+def test_accepts_integer_scores(scores):
     for source in (np.array(scores), torch.tensor(scores)):
         assert weft.evaluate(source, {0: [0, 1, 2]}, metrics="MRR@1")["MRR@1"] == 1
 
@@ -1234,13 +1232,13 @@ def test_scores_that_are_integers_are_scores(scores):
         ([0.1, 0.2, 0.4, 1, 2.5], 0),  # these order the items, but are no positions
     ],
 )
-def test_gaps_in_ranks_are_counted(ranks, count):
+def test_counts_gaps_in_ranks(ranks, count):
     users = ["a", "a", "a", "b", "b"]
     lists = pl.DataFrame({"user": users, "item": [1, 2, 3, 1, 2], "rank": ranks})
     truth = {"a": [2], "b": [2]}
     note = f"{count} lists have gaps in their ranks; the items below a gap move up"
     for shuffled in (lists, lists.sample(fraction=1, shuffle=True, seed=3)):
-        for evaluate in (weft.evaluate, evaluate_apart):
+        for evaluate in (weft.evaluate, evaluate_locally):
             result = evaluate(shuffled, truth, metrics="MRR", top_k=3)
             assert result.counts["lists_with_rank_gaps"] == count
             assert (note in result.notes) == bool(count)
@@ -1251,7 +1249,7 @@ def test_lists_without_ranks_have_no_gaps_on_partitions():
     truth = {user: [2] for user in range(20)}
     results = [
         evaluate(lists, truth, metrics="MRR", top_k=3)
-        for evaluate in (weft.evaluate, evaluate_apart)
+        for evaluate in (weft.evaluate, evaluate_locally)
     ]
     assert results[0].counts == results[1].counts
     assert results[0].counts["lists_with_rank_gaps"] == 0
@@ -1263,10 +1261,10 @@ def test_lists_without_ranks_have_no_gaps_on_partitions():
 
 
 @pytest.mark.parametrize("library", [pl.DataFrame, pd.DataFrame])
-def test_repeated_train_rows_and_users_without_truth_are_counted(library):
+def test_counts_repeated_train_rows_and_users_without_truth(library):
     train = library({"user": ["a", "a", "b"], "item": [1, 1, 2]})
     lists = {"a": [3, 2], "b": [3], "c": [1]}
-    for evaluate in (weft.evaluate, evaluate_apart):
+    for evaluate in (weft.evaluate, evaluate_locally):
         result = evaluate(lists, {"a": [2], "b": [3]}, train=train, metrics="MRR", top_k=2)
         assert result.counts["train_repetitions"] == 1
         assert result.counts["users_without_truth"] == 1

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from everything import BUILT_IN
+from metric_cases import BUILT_IN
 from weft.errors import SettingError
 from weft.metrics.names import MetricSpec, parse_name
 from weft.metrics.registry import canonical_name

@@ -32,7 +32,7 @@ def offsets_of(lists):
 
 @settings(max_examples=400, deadline=None)
 @given(lists_of_cells, st.booleans(), st.booleans(), st.booleans())
-def test_lists_in_order(lists, has_merit, distinct, is_sorted):
+def test_checks_the_order_of_lists(lists, has_merit, distinct, is_sorted):
     if is_sorted:  # which chance seldom makes
         lists = [sorted(row, key=lambda cell: (-cell[1], cell[0])) for row in lists]
     flat = [cell for row in lists for cell in row]
@@ -67,7 +67,7 @@ def test_lists_in_order(lists, has_merit, distinct, is_sorted):
     ),
     st.data(),
 )
-def test_cells_are_found_in_lists(lists, data):
+def test_finds_items_in_lists(lists, data):
     keys = data.draw(st.lists(st.integers(0, ITEMS * len(lists) - 1), max_size=20))
     in_order = data.draw(st.booleans())
     keys = torch.tensor(sorted(keys) if in_order else keys, dtype=torch.int64)
@@ -86,7 +86,7 @@ def test_cells_are_found_in_lists(lists, data):
 
 
 @pytest.mark.parametrize("keys", [[7, 8, 2], [0, 99]])
-def test_keys_of_lists_that_do_not_ascend_are_not_all_looked_for(keys):
+def test_rejects_unsorted_keys(keys):
     cells = np.empty(len(keys), dtype=np.int64)
     offsets, items = np.array([0, 2, 3]), np.array([3, 5, 1])
     assert call("find_in_lists", offsets, 2, items, ITEMS, np.array(keys), len(keys), cells) < len(
@@ -97,7 +97,7 @@ def test_keys_of_lists_that_do_not_ascend_are_not_all_looked_for(keys):
 @pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(worlds(), st.booleans(), st.sampled_from(["score", "rank", "none"]))
-def test_lists_that_are_in_order_give_what_they_give_without_native_loops(world, masked, order):
+def test_sorted_lists_match_without_native_loops(world, masked, order):
     rows = world.rows().sort(["user", "score", "item"], descending=[False, True, False])
     if order == "rank":
         rows = rows.with_columns(rank=rows["score"].rank("ordinal", descending=True))
@@ -130,7 +130,7 @@ def test_lists_that_are_in_order_give_what_they_give_without_native_loops(world,
         ({}, "the same item twice"),
     ],
 )
-def test_lists_that_are_wrong_are_refused_either_way(monkeypatch, native, columns, message):
+def test_rejects_wrong_lists_with_and_without_native_loops(monkeypatch, native, columns, message):
     for module in (batch_lists, list_table):
         monkeypatch.setattr(module, "is_built", lambda: native)
     frame = pl.DataFrame({"user": [1, 1, 1], "item": [4, 5, 4], **columns})

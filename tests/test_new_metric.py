@@ -50,7 +50,7 @@ SCRIPT = '''
 import doctest, importlib, json, sys
 from pathlib import Path
 
-import everything, weft
+import metric_cases, weft
 from benchmarks import cases
 from oracles_beyond_accuracy import missing_oracles
 from weft.cli import options
@@ -92,7 +92,7 @@ print(json.dumps({
     "schema": name in json.dumps(schema()),
     "docs page": pages.get("metrics/HitDensity.md", ""),
     "docs index": "[HitDensity@k](HitDensity.md)" in pages["metrics/README.md"],
-    "tests over all metrics": name in everything.BUILT_IN,
+    "tests over all metrics": name in metric_cases.BUILT_IN,
     "conformance": [check for check in CHECKS if run_check(check, name) is None] == list(CHECKS),
     "benchmarks": name in cases.ALL_METRICS and name in cases.METRICS_BY_COST,
     "missing oracles": missing_oracles(m.__name__ for m in built_in_metrics()),

@@ -14,8 +14,8 @@ from hypothesis.extra.numpy import arrays
 from hypothesis.strategies import floats, integers
 
 import weft
-from apart import Sent, assert_same, evaluate, some_lists, split
-from everything import BUILT_IN, VARIANTS, FarOff, FirstHalf, Keeper, ScoreRange, about
+from local_engine import PickledPartitions, assert_same, evaluate, make_lists, split
+from metric_cases import BUILT_IN, VARIANTS, FarOff, FirstHalf, Keeper, ScoreRange, make_labels
 from weft.engines.partitioned import order_statistics
 from weft.engines.partitioned.driver import evaluate_partitions, take_user_inputs
 from weft.engines.partitioned.partitions import InputOrigin
@@ -25,7 +25,7 @@ from weft.metrics import registry
 
 USERS, ITEMS = 60, 40
 generator = np.random.default_rng(9)
-SCORES, LISTS, TRUTH = some_lists(generator, USERS, ITEMS)
+SCORES, LISTS, TRUTH = make_lists(generator, USERS, ITEMS)
 TRAIN = pl.DataFrame(
     [
         (user, int(item))
@@ -35,9 +35,9 @@ TRAIN = pl.DataFrame(
     schema=["user", "item"],
     orient="row",
 )
-GROUPS = dict(enumerate(about(USERS + 30, ITEMS)["user_groups"]))
-CLUSTERS = dict(enumerate(about(USERS, ITEMS)["item_clusters"]))
-FEATURES = dict(enumerate(about(USERS, ITEMS)["item_features"]))
+GROUPS = dict(enumerate(make_labels(USERS + 30, ITEMS)["user_groups"]))
+CLUSTERS = dict(enumerate(make_labels(USERS, ITEMS)["item_clusters"]))
+FEATURES = dict(enumerate(make_labels(USERS, ITEMS)["item_features"]))
 LABELS = {"user_groups": GROUPS, "item_clusters": CLUSTERS, "item_features": FEATURES}
 OF_LISTS = [name for name in BUILT_IN if name not in ("AUC", "GAUC")]
 SLICES = {
@@ -508,7 +508,7 @@ def few(monkeypatch):
 
 
 def parts_of(numbers, count=3):
-    return Sent([pickle.dumps(part) for part in np.array_split(numbers, count)])
+    return PickledPartitions([pickle.dumps(part) for part in np.array_split(numbers, count)])
 
 
 def identity(part):

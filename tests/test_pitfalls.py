@@ -17,7 +17,7 @@ from scipy import stats
 from torchmetrics import MetricCollection
 
 import weft
-from everything import BUILT_IN, about, by_position
+from metric_cases import BUILT_IN, by_position, make_labels
 from weft.errors import InputError, SettingError, UnknownMetric
 from weft.metrics.names import parse_name
 from weft.metrics.registry import build_metric, built_in_metrics, needs_cutoff
@@ -231,7 +231,7 @@ def test_warprec_auc_counts_one_negative_too_many():
 
 def test_warprec_raises_if_k_exceeds_the_catalogue():
     scores, truth = [[3.0, 2.0, 1.0], [1.0, 3.0, 2.0]], {0: [1], 1: [1, 2]}
-    settings = {"train": {0: [2]}, "mask_seen": False, **about(2, 3)}
+    settings = {"train": {0: [2]}, "mask_seen": False, **make_labels(2, 3)}
     far = evaluate(scores, truth, BUILT_IN, [3, 100], **settings)
     assert not any(math.isinf(value.value) for value in far.values)
     assert far["Precision@100"] == pytest.approx((1 / 100 + 2 / 100) / 2)  # the denominator stays k
@@ -496,7 +496,7 @@ def data(seed, hidden):
 A, B = data(1, hidden=0.5), data(2, hidden=0.1)
 INPUTS = {
     "train": (torch.rand(USERS, ITEMS, generator=torch.Generator().manual_seed(3)) < 0.3).int(),
-    **about(USERS, ITEMS),
+    **make_labels(USERS, ITEMS),
 }
 
 
@@ -909,7 +909,7 @@ def test_documented_names_exist():
     for name in BUILT_IN:
         spec = parse_name(name)
         spec = spec.with_cutoff(K if needs_cutoff(spec.name) else None)
-        result = evaluate([[2.0, 1.0]], {0: [0]}, str(spec), train={0: [1]}, **about(1, 2))
+        result = evaluate([[2.0, 1.0]], {0: [0]}, str(spec), train={0: [1]}, **make_labels(1, 2))
         assert all(result.entry(found).name == found for found in result)
         assert len(result) or "BiasDisparity" in name
 

@@ -21,7 +21,7 @@ import torch
 
 import test_golden_embedded as embedded
 import weft
-from everything import BUILT_IN
+from metric_cases import BUILT_IN
 from test_golden import CUTOFFS, DATA, GOLDEN, ids, scores, stored, truth
 from test_golden import pytestmark as needs_golden
 from weft.errors import InputError, SettingError
@@ -822,7 +822,7 @@ def close(case, wanted):
 
 @needs_golden
 @pytest.mark.parametrize("case", CASES, ids=title)
-def test_a_profile_prints_what_the_tool_prints(case):
+def test_profiles_match_their_tools(case):
     assert any(theirs in stored(case.golden)[case.tool] for theirs, *_ in case.pairs())
     wanted, found = compare(case)
     assert found == close(case, wanted)
@@ -830,13 +830,13 @@ def test_a_profile_prints_what_the_tool_prints(case):
 
 @needs_golden
 @pytest.mark.parametrize("case", OTHERS, ids=title)
-def test_what_a_profile_leaves_out_can_be_had_otherwise(case):
+def test_excluded_metrics_match_with_parameters(case):
     wanted, found = compare(case)
     assert wanted
     assert found == close(case, wanted)
 
 
-def test_every_covered_metric_is_compared():
+def test_compares_every_covered_metric():
     compared = {(case.profile, find_metric(case.metric).__name__) for case in CASES}
     covered = {(tool, metric) for tool, profile in PROFILES.items() for metric in profile.covers}
     assert compared | NOT_STORED.keys() == covered
@@ -847,7 +847,7 @@ def test_every_covered_metric_is_compared():
 @pytest.mark.parametrize(
     "tool", [tool for profile in PROFILES for tool in STORED_AS.get(profile, (profile,))]
 )
-def test_every_stored_value_is_compared_or_named(tool):
+def test_compares_or_names_every_stored_value(tool):
     used = set()
     for case in CASES + OTHERS:
         if case.tool == tool:
@@ -973,7 +973,7 @@ def test_every_setting_of_a_profile_is_needed(tool, setting):
     assert any(map(is_spoiled, reversed(cases))) == ((tool, "", setting) not in INVISIBLE)
 
 
-def test_the_tables_of_exceptions_hold_nothing_else():
+def test_exceptions_are_needed():
     settings = {(tool, "", name) for tool, profile in PROFILES.items() for name in profile.settings}
     assert {*PARAMETERS, *settings} >= INVISIBLE.keys()
     assert {key.split()[0] for key in TOLERANCES} <= {case.tool for case in CASES}
@@ -982,7 +982,7 @@ def test_the_tables_of_exceptions_hold_nothing_else():
 
 @needs_golden
 @pytest.mark.parametrize("model", MODELS)
-def test_users_are_counted_as_the_tools_count_them(model):
+def test_counts_of_users_match_the_tools(model):
     tools = stored(f"ml100k_tlo/{model}/thr4")
     warprec, trec, recbole = (
         run((profile, model, THR4, view, "A", None))
@@ -1012,7 +1012,7 @@ def test_users_are_counted_as_the_tools_count_them(model):
     ],
     ids=str,
 )
-def test_users_without_a_list(how, wanted):
+def test_users_without_a_list_match_the_tools(how, wanted):
     """The README's split with users without a list, with a short one or without truth; it tells the
     numbers to six digits.
     """
@@ -1156,7 +1156,7 @@ def edge(relevance):
 
 @pytest.mark.parametrize("relevance", ["binary", "liked"])
 @pytest.mark.parametrize("k", [1, 5, 20])
-def test_elliot_and_users_without_lists_or_truth_and_short_lists(relevance, k):
+def test_elliot_matches_on_edge_cases(relevance, k):
     lists, truth, train, labels = edge(relevance)
     assert {len(row) for row in lists.values()} == {3, 50}
     assert truth.keys() - lists.keys() and lists.keys() - truth.keys()
@@ -1181,7 +1181,7 @@ def test_elliot_and_users_without_lists_or_truth_and_short_lists(relevance, k):
 
 
 @pytest.mark.parametrize("profile", [name for name, p in PROFILES.items() if p.settings])
-def test_a_profile_leaves_out_the_users_whom_the_tool_does_not_see(profile):
+def test_profiles_skip_users_that_the_tool_does_not_see(profile):
     """Lists of users without a test row, and test rows of users without a list, change nothing
     where the tool never sees them.
     """
@@ -1247,7 +1247,7 @@ def test_negative_judgements_are_not_relevant(form, tmp_path):
 
 @needs_golden
 @pytest.mark.parametrize("tool", ["ranx", "sklearn"])
-def test_ties_in_an_order_of_its_own_lie_between_the_bounds(tool):
+def test_ties_of_tools_lie_between_the_bounds(tool):
     """ranx ranks ties, and scikit-learn with `ignore_ties`, as their sort leaves them: no worse and
     no better than any order.
     """
@@ -1327,7 +1327,7 @@ def full_name(metric, profile):
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_profile_is_the_same_as_its_parameters(profile):
+def test_profiles_equal_their_parameters(profile):
     tool = PROFILES[profile]
     spelled = []
     for metric, params in tool.covers.items():
@@ -1342,7 +1342,7 @@ def test_a_profile_is_the_same_as_its_parameters(profile):
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_an_evaluator_takes_a_profile(profile):
+def test_evaluator_takes_a_profile(profile):
     whole = small(covered(profile), profile=profile)
     how = {"num_users": USERS, "num_items": ITEMS, **DATA_OF_ALL}
     evaluator = weft.Evaluator(covered(profile), K, profile=profile, **how)
@@ -1361,7 +1361,7 @@ def test_an_evaluator_takes_a_profile(profile):
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_the_settings_record_the_profile(profile):
+def test_settings_record_the_profile(profile):
     result = small("nDCG", profile=profile.upper())
     assert result.settings["profile"] == profile
     settings = {**SETTING_DEFAULTS, **PROFILES[profile].settings}
@@ -1373,7 +1373,7 @@ def test_the_settings_record_the_profile(profile):
     )
 
 
-def test_without_a_profile_there_is_none():
+def test_no_profile_by_default():
     result = small("nDCG")
     assert result.settings["profile"] is None
     assert list(result) == [f"nDCG@{K}"]
@@ -1381,7 +1381,7 @@ def test_without_a_profile_there_is_none():
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_plain_name_finds_the_value_also_in_a_loaded_result(profile, tmp_path):
+def test_finds_values_by_plain_names(profile, tmp_path):
     result = small(covered(profile), profile=profile)
     loaded = weft.load_result(result.save(tmp_path / "result.json"))
     assert loaded.settings["profile"] == profile
@@ -1397,7 +1397,7 @@ def test_a_plain_name_finds_the_value_also_in_a_loaded_result(profile, tmp_path)
         loaded["nDCG@7"]
 
 
-def test_a_full_name_finds_the_value_too():
+def test_finds_values_by_full_names():
     result = small(["nDCG", "REO"], profile="warprec")
     assert result[f"nDCG@{K}"] == result[f"ndcg(gain=exponential_shifted)@{K}"]
     assert f"nDCG(gain=linear)@{K}" not in result
@@ -1408,7 +1408,7 @@ def test_a_full_name_finds_the_value_too():
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_what_a_profile_leaves_out_is_refused_with_the_reason(profile):
+def test_rejects_excluded_metrics_with_the_reason(profile):
     tool = PROFILES[profile]
     assert not tool.excluded.keys() & tool.covers.keys()
     assert tool.excluded.keys() | tool.covers.keys() <= BUILT_IN_NAMES
@@ -1434,7 +1434,7 @@ def test_what_a_profile_leaves_out_is_refused_with_the_reason(profile):
             small([plain(metric)], profile=profile)
 
 
-def test_it_is_refused_inside_a_composite_too():
+def test_rejects_excluded_metrics_inside_composites():
     with pytest.raises(
         SettingError, match=r"excludes MAP: Elliot's MAP is the mean of Precision@1"
     ):
@@ -1448,7 +1448,7 @@ def test_it_is_refused_inside_a_composite_too():
         small("F1(metric_name_1=EPC)", profile="ranx")
 
 
-def test_unknown_profiles_are_refused_with_a_suggestion():
+def test_rejects_unknown_profiles_with_a_suggestion():
     for run_it in (
         lambda name: small("nDCG", profile=name),
         lambda name: weft.Evaluator("nDCG", K, profile=name),
@@ -1467,7 +1467,7 @@ def test_unknown_profiles_are_refused_with_a_suggestion():
             run_it(3)
 
 
-def test_definitions_tell_what_each_tool_means_by_a_metric():
+def test_definitions_of_each_tool():
     for metric in BUILT_IN_NAMES:
         found = tool_definitions(metric.lower())
         assert found.keys() == {
@@ -1484,7 +1484,7 @@ def test_definitions_tell_what_each_tool_means_by_a_metric():
     assert str(tool_definitions("MAP")["torchmetrics"]) == "MAP(normalizer=hits)"
 
 
-def test_a_refusal_comes_before_any_data_is_read():
+def test_rejects_excluded_metrics_before_reading():
     with pytest.raises(SettingError, match="excludes MAP"):
         weft.evaluate(
             lambda users: pytest.fail("was asked for scores"),
@@ -1498,7 +1498,7 @@ def test_a_refusal_comes_before_any_data_is_read():
 
 
 @pytest.mark.parametrize(("tool", "metric", "parameter"), PARAMETERS)
-def test_a_parameter_in_the_name_wins(tool, metric, parameter):
+def test_parameters_in_names_override_the_profile(tool, metric, parameter):
     default = metric_parameters(find_metric(metric))[parameter].default
     spec = parse_name(plain(metric))
     for key in (parameter, parameter.upper()):
@@ -1566,7 +1566,7 @@ def test_a_parameter_in_the_name_wins(tool, metric, parameter):
         ),
     ],
 )
-def test_what_a_name_means_under_a_profile(given, profile, wanted):
+def test_names_under_a_profile(given, profile, wanted):
     assert full_name(given, profile) == wanted
     settings = {
         name: value for name, value in PROFILES[profile].settings.items() if name != "missing_lists"
@@ -1575,7 +1575,7 @@ def test_what_a_name_means_under_a_profile(given, profile, wanted):
     assert mine[f"{given}@{K}"] == mine[f"{wanted}@{K}"] == spelled[f"{wanted}@{K}"]
 
 
-def test_a_metric_beside_that_of_the_tool_has_a_name_of_its_own(tmp_path):
+def test_variants_beside_the_profile_have_their_own_names(tmp_path):
     """`nDCG` is the tool's, whatever else was asked for, in any order."""
     alone = {name: small(name, profile="ranx") for name in ("nDCG", "nDCG(gain=exponential)")}
     for names in (list(alone), list(alone)[::-1]):
@@ -1596,7 +1596,7 @@ def test_a_metric_beside_that_of_the_tool_has_a_name_of_its_own(tmp_path):
     assert f"nDCG(gain=exponential)@{K}" in list(loaded.compute())
 
 
-def test_classes_and_specs_take_the_profile_and_objects_keep_their_own():
+def test_profiles_apply_to_classes_and_specs_not_objects():
     for given in (weft.metrics.nDCG, MetricSpec("nDCG"), parse_name("ndcg")):
         assert full_name(given, "ranx") == "nDCG(gain=linear)"
     assert full_name(weft.metrics.nDCG(k=K), "ranx") == "nDCG(gain=exponential)"
@@ -1640,7 +1640,7 @@ def hit_rate(**how):
         ("torchmetrics", 0.5 / 3, 3),
     ],
 )
-def test_a_profile_says_who_counts(profile, value, users):
+def test_profiles_set_which_users_count(profile, value, users):
     assert hit_rate(profile=profile) == (
         pytest.approx(value),
         users,
@@ -1649,7 +1649,7 @@ def test_a_profile_says_who_counts(profile, value, users):
 
 
 @pytest.mark.parametrize("profile", ["trec_eval", "torchmetrics", "warprec"])
-def test_settings_that_the_caller_gives_win(profile):
+def test_given_settings_override_the_profile(profile):
     says = {**SETTING_DEFAULTS, **PROFILES[profile].settings}
     for empty_users in ("zero", "skip"):
         for missing_lists in ("zero", "skip"):
@@ -1669,7 +1669,7 @@ def test_settings_that_the_caller_gives_win(profile):
         assert hit_rate(profile=profile, **{name: value})[2] == {**says, name: value}
 
 
-def test_an_evaluator_lets_the_caller_win_too():
+def test_given_settings_of_an_evaluator_override_the_profile():
     evaluator = weft.Evaluator(["nDCG"], 1, profile="sklearn", ties="index", empty_users="skip")
     evaluator.update(torch.tensor([[0.5, 0.5], [0.9, 0.1]]), torch.tensor([[0, 1], [0, 0]]))
     result = evaluator.compute()
@@ -1708,7 +1708,7 @@ def own_metrics(monkeypatch):
 
 @pytest.mark.usefixtures("own_metrics")
 @pytest.mark.parametrize("profile", PROFILES)
-def test_metrics_of_ones_own_are_untouched(profile):
+def test_profiles_do_not_change_custom_metrics(profile):
     result = small(
         ["Depth", "Depth(gain=linear)", Bolder, "nDCG"],
         profile=profile,
@@ -1722,20 +1722,20 @@ def test_metrics_of_ones_own_are_untouched(profile):
 
 
 @pytest.mark.usefixtures("own_metrics")
-def test_metrics_of_ones_own_are_untouched_inside_others():
+def test_profiles_do_not_change_custom_metrics_inside_composites():
     assert (
         full_name("F1(metric_name_1=Bolder, metric_name_2=nDCG)", "ranx")
         == "F1(metric_name_1=Bolder, metric_name_2=nDCG(gain=linear))"
     )
 
 
-def test_a_class_of_ones_own_need_not_be_registered():
+def test_unregistered_classes_under_a_profile():
     assert small([Depth], profile="ranx")[f"Depth@{K}"] == pytest.approx(
         small([Depth], empty_users="zero")[f"Depth@{K}"]
     )
 
 
-def test_a_class_with_a_built_in_name_is_refused_as_without_a_profile():
+def test_rejects_classes_with_a_built_in_name():
     namesake = type("nDCG", (Depth,), {})
     for how in ({}, {"profile": "ranx"}):
         with pytest.raises(SettingError, match="has the name of the registered metric nDCG"):

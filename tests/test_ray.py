@@ -14,16 +14,16 @@ import pytest
 import torch
 
 import weft
-from apart import assert_same, some_lists
 from engines import require_ray
-from everything import BUILT_IN, BY_POSITION, about
+from local_engine import assert_same, make_lists
+from metric_cases import BUILT_IN, BY_POSITION, make_labels
 from test_partitioned import WITH_EMPTY_ROWS, WITH_EMPTY_TRAIN
 from weft.engines import ray as on_ray
 from weft.errors import EngineError, InputError, InputWarning, MissingExtra, SettingError
 
 USERS, ITEMS = 90, 40
 generator = np.random.default_rng(99)
-SCORES, LISTS, TRUTH = some_lists(generator, USERS, ITEMS)
+SCORES, LISTS, TRUTH = make_lists(generator, USERS, ITEMS)
 SCORES = torch.from_numpy(SCORES)
 # So that users are split over files.
 LISTS, TRUTH = (frame.sample(fraction=1, shuffle=True, seed=2) for frame in (LISTS, TRUTH))
@@ -40,12 +40,12 @@ MORE_TRAIN = TRAIN.vstack(
     pl.DataFrame({"user": [900, 900, 901], "item": [1, 2, 3]})
 )  # of users who are not evaluated
 GROUPS = pl.DataFrame(
-    [(user, group) for user, group in enumerate(about(USERS, ITEMS)["user_groups"])],
+    [(user, group) for user, group in enumerate(make_labels(USERS, ITEMS)["user_groups"])],
     schema=["user", "group"],
     orient="row",
 )
-CLUSTERS = dict(enumerate(about(USERS, ITEMS)["item_clusters"]))
-FEATURES = dict(enumerate(about(USERS, ITEMS)["item_features"]))
+CLUSTERS = dict(enumerate(make_labels(USERS, ITEMS)["item_clusters"]))
+FEATURES = dict(enumerate(make_labels(USERS, ITEMS)["item_features"]))
 AGES = pl.DataFrame({"user": range(USERS), "age": [float(user % 17) / 2 for user in range(USERS)]})
 OF_LISTS = [name for name in BUILT_IN if name not in ("AUC", "GAUC")]
 
@@ -115,7 +115,7 @@ def both(source, truth, parts=None, **settings):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_every_metric_of_lists_in_files(files):
+def test_files_of_lists_match_one_process(files):
     result = both(
         files["lists"],
         files["truth"],
@@ -146,7 +146,7 @@ def test_every_metric_of_lists_in_files(files):
         {"train": "train", "mask_seen": True, "missing_lists": "skip", "relevance_threshold": 2},
     ],
 )
-def test_what_is_offered(files, settings):
+def test_candidates_match_one_process(files, settings):
     settings = {
         name: files.get(value, value) if isinstance(value, str) else value
         for name, value in settings.items()
@@ -162,7 +162,7 @@ def test_what_is_offered(files, settings):
 
 
 @pytest.mark.parametrize("order", ["rank", "rows"])
-def test_lists_with_ranks_and_as_they_stand(tmp_path, monkeypatch, order):
+def test_lists_with_ranks_or_in_row_order(tmp_path, monkeypatch, order):
     monkeypatch.setattr("weft.engines.ray.ray_job._ROWS_READ", 100)  # several tasks read a file
     monkeypatch.setattr("weft.engines.ray.ray_job._MIN_ROWS", 30)
     ranked = LISTS.with_columns(rank=pl.col("score").rank("ordinal", descending=True).over("user"))
@@ -175,7 +175,7 @@ def test_lists_with_ranks_and_as_they_stand(tmp_path, monkeypatch, order):
     both(folder, TRUTH, 4, metrics=["nDCG", "MRR", "Gini"], top_k=[2, 5], ties="random")
 
 
-def test_more_parts_than_users_and_what_the_driver_holds():
+def test_more_partitions_than_users():
     few = LISTS.filter(pl.col("user") < 12)
     both(
         few,
@@ -192,7 +192,7 @@ def test_users_without_items_in_train_do_not_count():
     both(*WITH_EMPTY_ROWS, 3, metrics=OF_LISTS, top_k=[2, 4], **WITH_EMPTY_TRAIN)
 
 
-def test_text_ids_named_columns_and_one_user_who_has_most_rows(tmp_path):
+def test_text_ids_named_columns_and_skewed_users(tmp_path):
     names = {"user": "visitor_no", "item": "sku", "score": "points"}
     most = pl.DataFrame(
         {"user": [5] * ITEMS, "item": range(ITEMS), "score": generator.normal(size=ITEMS)}
@@ -214,7 +214,7 @@ def test_text_ids_named_columns_and_one_user_who_has_most_rows(tmp_path):
     both(text_lists, as_strings, 2, metrics=["nDCG"], top_k=4)
 
 
-def test_urls_and_patterns(files):
+def test_reads_urls_and_patterns(files):
     expected = weft.evaluate(files["lists"], files["truth"], metrics="nDCG@3")["nDCG@3"]
     for source, truth in (
         (f"file://{files['lists']}/", f"file://{files['truth']}/part-*.parquet"),
@@ -226,7 +226,7 @@ def test_urls_and_patterns(files):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray's own, of its own settings
-def test_ray_datasets(files):
+def test_reads_ray_datasets(files):
     data = pytest.importorskip("ray.data")
     data.DataContext.get_current().enable_progress_bars = False
     lists, truth = (
@@ -273,7 +273,7 @@ class Silent:
     pass
 
 
-def test_factors():
+def test_factors_match_one_process():
     pair = weft.Factors(
         generator.normal(size=(USERS + 6, 4)).astype(np.float32),
         generator.normal(size=(ITEMS, 4)),
@@ -312,7 +312,7 @@ def test_factors():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_a_task_whose_worker_dies_runs_again_and_nobody_counts_twice(files, tmp_path):
+def test_failed_workers_are_replaced_and_users_count_once(files, tmp_path):
     mark = tmp_path / "died"
 
     class HitsOfMortals(weft.UserAverageTopKMetric):
@@ -328,7 +328,7 @@ def test_a_task_whose_worker_dies_runs_again_and_nobody_counts_twice(files, tmp_
     assert_same(result, weft.evaluate(files["lists"], files["truth"], **settings))
 
 
-def test_errors_are_those_of_one_process(files, tmp_path):
+def test_errors_match_one_process(files, tmp_path):
     bad = LISTS.with_columns(
         pl.when(pl.col("user") == 7).then(float("nan")).otherwise("score").alias("score")
     )
@@ -394,7 +394,7 @@ def _message(call):
     return str(caught.value)
 
 
-def test_what_cannot_run_there_is_refused_before_the_job():
+def test_rejects_unsupported_settings():
     with pytest.raises(SettingError, match="checkpoint= is for an evaluation in one process"):
         on_ray.evaluate(LISTS, TRUTH, metrics="nDCG@3", checkpoint="state")
     with pytest.raises(InputError, match=r"a matrix of scores .* weft\.evaluate"):
@@ -421,7 +421,7 @@ def _locked():
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://[::1]:1", "nobody.invalid:6379"])
-def test_an_address_where_nobody_answers(address, monkeypatch):
+def test_rejects_an_unreachable_address(address, monkeypatch):
     require_ray()
     monkeypatch.setattr(
         "ray.is_initialized", lambda: False
@@ -433,13 +433,13 @@ def test_an_address_where_nobody_answers(address, monkeypatch):
         pass
 
 
-def test_a_missing_extra(monkeypatch):
+def test_reports_a_missing_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(MissingExtra, match=r"pip install 'weft\[ray\]'"):
         on_ray.evaluate(LISTS, TRUTH, metrics="nDCG@3")
 
 
-def test_parts_stay_and_come_back_as_one(monkeypatch):
+def test_partitions_stay_on_workers_and_merge(monkeypatch):
     from weft.engines.ray.ray_partitions import RayPartitions, put_pickled
 
     def whole(numbers):
@@ -491,7 +491,7 @@ def _dies(number):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_reading_is_shared_out_by_rows():
+def test_reading_is_distributed_by_rows():
     from weft.engines.ray.ray_tables import RayTable, RowReader
 
     table = RayTable(
@@ -520,7 +520,7 @@ def test_reading_is_shared_out_by_rows():
     ]
 
 
-def test_a_ray_that_runs_is_left_running():
+def test_running_clusters_are_not_stopped():
     import ray
 
     with on_ray.cluster("auto"):
@@ -531,7 +531,7 @@ def test_a_ray_that_runs_is_left_running():
 # -------------------------------------- pools of actors: last, since they take the processes of tas
 
 
-def test_a_function_without_items():
+def test_functions_without_items():
     both(
         scores_of,
         TRUTH,
@@ -545,7 +545,7 @@ def test_a_function_without_items():
     )
 
 
-def test_an_actor_of_ours_that_dies_is_started_again_and_nobody_counts_twice(tmp_path):
+def test_failed_actors_are_restarted_and_users_count_once(tmp_path):
     mark = str(tmp_path / "died")
     mortal = type("Mortal", (Loaded,), {"mark": mark})
     settings = {
@@ -563,7 +563,7 @@ def test_an_actor_of_ours_that_dies_is_started_again_and_nobody_counts_twice(tmp
     )
 
 
-def test_actors_of_the_user(tmp_path):
+def test_actors_of_the_caller(tmp_path):
     import ray
 
     mark = str(tmp_path / "died")
@@ -581,6 +581,6 @@ def failing(users):
     raise KeyError("the weights of this model are lost")
 
 
-def test_a_model_that_fails_says_so_itself():
+def test_errors_of_models_are_raised():
     with pytest.raises(KeyError, match=r"^'the weights of this model are lost'$"):
         on_ray.evaluate(failing, TRUTH, workers=1, metrics="nDCG@3")

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import weft
 from doc_commands import write_data
-from everything import BY_POSITION
+from metric_cases import BY_POSITION
 from weft import cli
 from weft.config import from_mapping, load
 from weft.config import run as config_run

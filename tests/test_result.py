@@ -17,7 +17,7 @@ import scipy.sparse as sp
 import torch
 
 import weft
-from everything import by_position
+from metric_cases import by_position
 from weft.errors import InputError
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result

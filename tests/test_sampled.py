@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from everything import BUILT_IN, BY_POSITION, about
+from metric_cases import BUILT_IN, BY_POSITION, make_labels
 from weft.errors import SettingError
 from weft.evaluation.candidates import draw
 from weft.ranking import TIE_RULES
@@ -235,7 +235,7 @@ def test_all_metrics_match_masked_scores(ties, masked):
         "per_user": True,
         "seed": 4,
     }
-    common |= about(40, 60)
+    common |= make_labels(40, 60)
     found = weft.evaluate(scores, truth, strategy="sampled", num_negatives=9, **common)
     dense = torch.full_like(scores, -torch.inf)
     for user, items in pairs(draw(truth, train=train, num_negatives=9, items=60, seed=4)).items():
@@ -322,7 +322,7 @@ def test_drawn_candidates_as_frame_give_the_same_values(how):
         "train": train,
         "ties": "index",
         **ids,
-        **about(40, 60),
+        **make_labels(40, 60),
     }
     expected = weft.evaluate(scores, truth, strategy="sampled", **how, **common)
     frame = draw(truth, train=train, items=ids["items"], **how)
@@ -606,7 +606,7 @@ def test_factors_and_models_with_drawn_candidates(kind):
         "metrics": ["nDCG@5", "AUC", "MAE", "UserMADRating@5"],
         "strategy": "sampled",
         "num_negatives": 1,
-        **about(40, 60),
+        **make_labels(40, 60),
     }
     ids = {"users": range(40), "items": range(60)}
     expected = [value.value for value in weft.evaluate(scores, truth, **common).values]

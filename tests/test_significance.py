@@ -105,7 +105,7 @@ def by_scipy(test, a, b, alternative):
 @pytest.mark.parametrize("users", [3, 7, 9, 14, 30, 50, 51, 400, 3000])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("test", ["paired_t", "wilcoxon", "sign", "mann_whitney", "kruskal"])
-def test_every_test_equals_scipy(test, shape, users):
+def test_tests_match_scipy(test, shape, users):
     a, b = unequal(shape, users)
     with_holes = [
         [*one, *np.where(np.arange(4) % 2 == place, np.nan, 0.5)]
@@ -129,7 +129,7 @@ def test_small_p_values_keep_their_digits():
 
 @pytest.mark.parametrize("users", [10, 13])
 @pytest.mark.parametrize("alternative", ALTERNATIVES)
-def test_wilcoxon_with_ties_of_few_users_tries_all_signs(users, alternative):
+def test_wilcoxon_with_ties_is_exact_for_few_users(users, alternative):
     """As SciPy does, which takes seconds for 13 users: ranks stay, signs change, users without a
     difference have none.
     """
@@ -155,7 +155,7 @@ def test_wilcoxon_with_ties_of_few_users_tries_all_signs(users, alternative):
 @pytest.mark.parametrize("alternative", ALTERNATIVES)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("users", [2, 5, 10, 13])
-def test_randomization_over_all_flips_equals_scipy(users, shape, alternative):
+def test_exact_randomization_matches_scipy(users, shape, alternative):
     a, b = unequal(shape, users)
     expected = stats.permutation_test(
         (a - b,), np.mean, permutation_type="samples", n_resamples=10_000, alternative=alternative
@@ -166,7 +166,7 @@ def test_randomization_over_all_flips_equals_scipy(users, shape, alternative):
     )
 
 
-def test_users_without_a_difference_need_no_flips():
+def test_randomization_skips_users_without_a_difference():
     """Of 40 users 5 differ: their 32 choices of signs are all there is to try."""
     a, b = np.zeros((2, 40))
     a[:5] = [0.1, 0.2, 0.3, 0.4, -0.05]
@@ -176,7 +176,7 @@ def test_users_without_a_difference_need_no_flips():
 
 @pytest.mark.parametrize("alternative", ALTERNATIVES)
 @pytest.mark.parametrize("models", [2, 5])
-def test_drawn_flips_come_close_to_all_of_them(models, alternative):
+def test_sampled_randomization_approximates_the_exact_test(models, alternative):
     """16 users have 65,536 choices of signs; a draw of 20,000 is within five standard errors."""
     generator = np.random.default_rng(models)
     values = {
@@ -194,7 +194,7 @@ def test_drawn_flips_come_close_to_all_of_them(models, alternative):
     assert drawn.rows != weft.compare(results, resamples=20_000, seed=4, **settings).rows
 
 
-def test_drawn_flips_are_tiled_without_a_trace(monkeypatch):
+def test_randomization_does_not_depend_on_tiles(monkeypatch):
     generator = np.random.default_rng(0)
     made = [
         joined(*(result(name, generator.random(70), metric=f"M{at}@1") for at in range(4)))
@@ -218,7 +218,7 @@ def replaced(one, column, row, value):
     )
 
 
-def test_under_the_null_p_is_uniform():
+def test_p_values_are_uniform_under_the_null():
     """400 pairs of models that do not differ: the p-values of 40 users lie on the diagonal."""
     generator = np.random.default_rng(7)
     a, b = generator.normal(size=(2, 400, 40))
@@ -236,7 +236,7 @@ def test_under_the_null_p_is_uniform():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_what_stands_beside_p(pair):
+def test_intervals_and_effect_sizes_match_scipy(pair):
     a, b = pair
     row = only_row(a, b)
     gaps = a - b
@@ -270,7 +270,7 @@ def test_what_stands_beside_p(pair):
     )
 )
 @settings(deadline=None)
-def test_overlaps_equal_brute_force(rows):
+def test_rank_statistics_match_brute_force(rows):
     values = np.array(rows).T
     above, tied = pair_statistics.rank_statistics(values)
     for a, b in itertools.permutations(range(len(values)), 2):
@@ -281,7 +281,7 @@ def test_overlaps_equal_brute_force(rows):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_overlaps_of_many_users(shape):
+def test_rank_statistics_of_many_users(shape):
     """By searching instead of counting, on more distinct values than are counted at a time."""
     generator = np.random.default_rng(2)
     values = np.concatenate([SHAPES[shape](generator, 6000) for _ in range(2)])
@@ -296,14 +296,14 @@ def test_overlaps_of_many_users(shape):
 
 @pytest.mark.parametrize("alpha", [0.05, 0.01, 0.2])
 @pytest.mark.parametrize("users", [5, 10, 30, 99, 101, 1000])
-def test_the_detectable_difference_equals_statsmodels(users, alpha):
+def test_detectable_difference_matches_statsmodels(users, alpha):
     (found,) = detectable_effects(np.array([float(users)]), alpha)
     assert TTestPower().power(found, users, alpha, alternative="two-sided") == pytest.approx(
         0.8, abs=2e-5
     )
 
 
-def test_the_detectable_difference_of_one_user_and_of_a_careless_alpha():
+def test_detectable_difference_of_edge_cases():
     assert np.isnan(detectable_effects(np.array([0.0, 1.0]), 0.05)).all()
     assert detectable_effects(np.array([50.0, 5000.0]), 0.9) == pytest.approx([0, 0], abs=1e-12)
     users = np.array([2.0, 3, 5, 10, 50, 98, 99, 100, 101, 102, 103, 200])
@@ -312,7 +312,7 @@ def test_the_detectable_difference_of_one_user_and_of_a_careless_alpha():
     ).all()  # also where the approximation begins
 
 
-def test_the_same_difference_for_everyone():
+def test_equal_difference_for_all_users():
     row = only_row(np.full(5, 0.7), np.full(5, 0.1))
     assert (row["statistic"], row["p_value"], row["significant"]) == (math.inf, 0.0, True)
     assert (row["ci_low"], row["ci_high"]) == (row["difference"], row["difference"]) == (0.6, 0.6)
@@ -326,7 +326,7 @@ def test_the_same_difference_for_everyone():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_users_are_paired_by_id_and_undefined_ones_left_out():
+def test_pairs_users_by_id_and_skips_undefined():
     a = result("a", [0.1, 0.2, 0.3, math.nan], users=["u", "v", "w", "x"])
     b = result("b", [0.9, 0.25, 0.2, 0.1, 0.5], users=["w", "v", "u", "x", "only b"])
     comparison = weft.compare([a, b])
@@ -336,7 +336,7 @@ def test_users_are_paired_by_id_and_undefined_ones_left_out():
     assert any("left out: up to 2" in note for note in comparison.notes)
 
 
-def test_each_pair_is_compared_over_its_own_users():
+def test_compares_each_pair_over_its_common_users():
     generator = np.random.default_rng(0)
     values = generator.random((3, 30))
     ids = [list(range(30)), list(range(5, 35)), list(range(29, -1, -1))]
@@ -359,7 +359,7 @@ def test_each_pair_is_compared_over_its_own_users():
     assert means["a"] == pytest.approx(values[0][5:26].mean())
 
 
-def test_integers_of_any_width_are_the_same_users(pair):
+def test_matches_integer_ids_of_any_width(pair):
     a, b = pair
     for kind in (pl.Int32, pl.UInt64, pl.UInt8):
         other = result("b", b)
@@ -422,7 +422,7 @@ def test_swapping_models_and_shuffling_users(seed, alternative):
     ],
     ids=["one user", "no common user", "one value", "undefined"],
 )
-def test_where_nothing_can_be_tested_there_is_no_p_value(test, values):
+def test_no_p_value_without_differences(test, values):
     comparison = weft.compare([result("a", values[0]), result("b", values[1])], tests=test)
     (row,) = comparison.rows
     assert (
@@ -442,7 +442,7 @@ def test_paired_tests_of_identical_models_have_no_p_value(test, pair):
     assert math.isnan(only_row(pair[0], pair[0], tests=test)["p_value"])
 
 
-def test_unpaired_tests_are_marked(pair):
+def test_notes_unpaired_tests(pair):
     comparison = weft.compare(
         [result("a", pair[0]), result("b", pair[1])], tests=["kruskal", "sign", "mann_whitney"]
     )
@@ -476,7 +476,7 @@ METHODS = {"bonferroni": "bonferroni", "holm": "holm", "fdr": "fdr_bh"}
     st.sampled_from(sorted(METHODS)),
 )
 @settings(max_examples=40, deadline=None)
-def test_corrections_equal_statsmodels(p_values, correction):
+def test_corrections_match_statsmodels(p_values, correction):
     p = np.array(p_values, dtype=float)
     adjusted = adjust(p, correction)
     defined = ~np.isnan(p)
@@ -491,7 +491,7 @@ def test_corrections_equal_statsmodels(p_values, correction):
         assert ((adjusted[defined] <= 0.0500001) == reject).all()
 
 
-def test_holm_rejects_two_and_benjamini_hochberg_all_four():
+def test_holm_and_benjamini_hochberg_on_worked_example():
     holm, fdr = (
         adjust(np.array([0.005, 0.01, 0.03, 0.04]), "holm"),
         adjust(np.array([0.01, 0.03, 0.035, 0.04]), "fdr"),
@@ -505,7 +505,7 @@ def test_holm_rejects_two_and_benjamini_hochberg_all_four():
     assert fdr == pytest.approx([0.04] * 4) and (fdr <= 0.05).all()
 
 
-def test_identical_models_stay_out_of_the_family(pair):
+def test_identical_models_are_not_in_the_family(pair):
     a, b = pair
     comparison = weft.compare(
         {"a": result("x", a), "same": result("x", a), "b": result("x", b)}, correction="bonferroni"
@@ -576,7 +576,7 @@ def test_families(three, family, correction):
     assert any("AUC" in note for note in comparison.notes)
 
 
-def test_the_default_family_is_the_pairs_of_models_on_a_metric(three):
+def test_default_family_is_metric(three):
     comparison = weft.compare(three)
     assert comparison.family == "metric"
     assert comparison.rows == weft.compare(three, family="metric").rows
@@ -609,9 +609,7 @@ def scattered(seed, models, metrics, users):
     st.sampled_from([0.01, 0.05, 0.2]),
 )
 @settings(max_examples=60, deadline=None)
-def test_the_interval_of_the_t_test_excludes_0_if_and_only_if_it_is_significant(
-    seed, correction, family, alternative, alpha
-):
+def test_t_interval_excludes_zero_iff_significant(seed, correction, family, alternative, alpha):
     models = scattered(seed, 2 + seed % 4, 1 + seed % 3, 12)
     comparison = weft.compare(
         models, correction=correction, family=family, alternative=alternative, alpha=alpha
@@ -631,7 +629,7 @@ def test_the_interval_of_the_t_test_excludes_0_if_and_only_if_it_is_significant(
 
 @pytest.mark.parametrize("correction", ["none", "bonferroni"])
 @pytest.mark.parametrize("alternative", ALTERNATIVES)
-def test_intervals_equal_scipy_at_their_level(correction, alternative):
+def test_intervals_match_scipy_at_their_level(correction, alternative):
     models = scattered(3, 4, 1, 40)
     rows = weft.compare(models, correction=correction, alternative=alternative, alpha=0.1).rows
     values = {one.name: one.per_user["M0@1"].to_numpy() for one in models}
@@ -661,7 +659,7 @@ def test_intervals_equal_scipy_at_their_level(correction, alternative):
     st.sampled_from(CORRECTIONS),
 )
 @settings(max_examples=100, deadline=None)
-def test_levels_of_intervals_decide_as_statsmodels(p_values, correction):
+def test_levels_of_intervals_match_statsmodels(p_values, correction):
     """A test is significant by its adjusted p-value if and only if p is at most its own level."""
     alpha = 0.0500001  # no p-value lies on a border
     p = np.array(p_values)
@@ -677,7 +675,7 @@ def test_levels_of_intervals_decide_as_statsmodels(p_values, correction):
 
 
 @pytest.mark.slow
-def test_intervals_of_a_family_hold_together():
+def test_intervals_of_a_family_are_simultaneous():
     """Four models, 10,000 families: under Bonferroni all six intervals are right in 95 %; under
     Holm the chance that one wrongly excludes 0 is at most 5 %, and all are right in 90 %.
     """
@@ -704,7 +702,7 @@ def test_intervals_of_a_family_hold_together():
         assert wrong["holm"] / families < 2 * alpha + slack
 
 
-def test_a_test_of_ranks_can_disagree_with_the_interval():
+def test_rank_tests_can_contradict_the_interval():
     """The interval is of the mean: a few users decide it, but not a test of signs or ranks."""
     base = np.linspace(0, 1, 60)
     other = base + np.where(np.arange(60) < 4, -5.0, 0.1 + base / 50)
@@ -714,7 +712,7 @@ def test_a_test_of_ranks_can_disagree_with_the_interval():
     assert not only_row(base, other)["significant"]
 
 
-def test_metrics_are_chosen_by_any_spelling(three):
+def test_selects_metrics_by_any_spelling(three):
     only = weft.compare(three, metrics=["ndcg@5", "nDCG@5"], correction="bonferroni").to_frame()
     assert only["metric"].to_list() == ["nDCG"] * 3 and only["k"].to_list() == [5] * 3
     assert weft.compare(three, metrics="GAUC", tests="sign").to_frame()["k"].to_list() == [None] * 3
@@ -748,7 +746,7 @@ def test_letters_of_known_cases(models, differ, letters):
     )
 )
 @settings(deadline=None)
-def test_models_share_a_letter_exactly_where_they_do_not_differ(case):
+def test_models_share_a_letter_iff_they_do_not_differ(case):
     n, differ = case
     letters = compact_letters(
         [str(model) for model in range(n)], [(str(a), str(b)) for a, b in differ]
@@ -758,7 +756,7 @@ def test_models_share_a_letter_exactly_where_they_do_not_differ(case):
     assert letters["0"].startswith("a")
 
 
-def test_a_hundred_groups_have_letters_of_their_own():
+def test_many_groups_have_distinct_letters():
     """12 disjoint pairs of models that differ allow 2^12 groups; 7 pairs 128, more than there are
     letters.
     """
@@ -772,7 +770,7 @@ def test_a_hundred_groups_have_letters_of_their_own():
     )
 
 
-def test_letters_and_best_follow_the_metrics_direction():
+def test_letters_and_best_follow_the_direction():
     generator = np.random.default_rng(0)
     base = generator.random(300)
     shifted = {
@@ -821,7 +819,7 @@ def comparison():
     return weft.compare(found)
 
 
-def test_the_columns_of_the_frame(comparison):
+def test_columns_of_the_frame(comparison):
     assert comparison.to_frame().columns == [
         *(
             "model_a",
@@ -853,7 +851,7 @@ def test_the_columns_of_the_frame(comparison):
     ]
 
 
-def test_a_comparison_as_text(comparison):
+def test_text_formats_of_a_comparison(comparison):
     frame = comparison.to_frame()
     assert pl.read_csv(comparison.to_csv().encode()).columns == frame.columns
     document = json.loads(comparison.to_json())
@@ -880,7 +878,7 @@ def test_a_comparison_as_text(comparison):
     assert "good\\_1 & bad\\textbar{}1 & nDCG@2 & paired\\_t" in comparison.to_latex(pairs=True)
 
 
-def test_the_front_is_in_every_output(comparison):
+def test_front_is_in_every_output(comparison):
     ((name, front),) = comparison.fronts.items()
     assert front.models == ("good_1",) or set(front.models) == {"good_1", "bad|1"}
     said = f"hypervolume {front.hypervolume:.4f}"
@@ -973,7 +971,7 @@ def test_tables_fit_the_terminal(models, width):
     )  # under each test
 
 
-def test_the_winner_is_starred_in_its_own_direction():
+def test_marks_the_winner_by_direction():
     generator = np.random.default_rng(0)
     base = generator.random(90)
     made = [
@@ -997,7 +995,7 @@ def test_the_winner_is_starred_in_its_own_direction():
     assert all("*" in line[p] for line in lines)
 
 
-def test_the_verdicts_are_those_of_the_compared_metrics(pair):
+def test_verdicts_are_about_compared_metrics(pair):
     """Of several cut-offs the usual one is told, unless only others were compared."""
     made = [
         joined(*(result(name, values, metric=f"MRR@{k}") for k in (5, 10)))
@@ -1015,7 +1013,7 @@ METRICS = {"Up@1": {}, "Down@1": {"higher_is_better": False}, "Odd@1": {"higher_
 
 
 @pytest.mark.parametrize("name", ["c.json", "c.csv", "c.md", "c.tex", "c.PARQUET"])
-def test_saving_by_the_name_of_the_file(comparison, tmp_path, name):
+def test_saves_by_file_suffix(comparison, tmp_path, name):
     path = comparison.save(tmp_path / "new" / name)
     assert path.exists() and [file.name for file in path.parent.iterdir()] == [name]
     if name == "c.PARQUET":
@@ -1025,13 +1023,13 @@ def test_saving_by_the_name_of_the_file(comparison, tmp_path, name):
         assert path.read_text() == comparison.to_text(form)
 
 
-def test_another_ending_is_refused(comparison, tmp_path):
+def test_rejects_unknown_suffixes(comparison, tmp_path):
     with pytest.raises(weft.WeftError, match="ends in one of"):
         comparison.save(tmp_path / "c.html")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_front_of_any_metrics(three):
+def test_front_of_any_metrics(three):
     values = {"a": (0.5, 0.9), "b": (0.4, 0.2), "c": (0.3, 0.3)}
     made = {
         name: Result(
@@ -1056,7 +1054,7 @@ def test_the_front_of_any_metrics(three):
         comparison.pareto(["Recall@10"])
 
 
-def test_models_of_one_name_are_told_apart(pair):
+def test_numbers_models_with_the_same_name(pair):
     frame = weft.compare([result("m", pair[0]), result("m", pair[1])]).to_frame()
     assert frame.row(0, named=True)["model_b"] == "m (2)"
 
@@ -1092,6 +1090,6 @@ TWO = [result("a", [1, 2]), result("b", [1, 2])]
         (TWO, {"metrics": ["MAP@5"]}, "cannot be compared"),
     ],
 )  # fmt: skip
-def test_errors(results, settings, message):
+def test_rejects_wrong_comparisons(results, settings, message):
     with pytest.raises(weft.WeftError, match=message):
         weft.compare(results, **settings)

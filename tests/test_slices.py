@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import weft
-from everything import BUILT_IN, about
+from metric_cases import BUILT_IN, make_labels
 from weft.data.slices import Cut, UserNumbers
 from weft.errors import InputError, MissingInput, SettingError
 from weft.evaluation.result import SLICE_COLUMNS
@@ -33,7 +33,7 @@ TARGET = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.12) * torch.randint(
 )
 TRAIN = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.2).int()
 EVERYONE = torch.arange(USERS)
-ABOUT = about(USERS, ITEMS)
+ABOUT = make_labels(USERS, ITEMS)
 METRICS = [
     *BUILT_IN,
     "GAUC(weight=positives)",
@@ -76,7 +76,7 @@ def same(table, other):
 
 
 @pytest.mark.parametrize("empty_users", ["skip", "zero"])
-def test_a_group_is_as_if_evaluated_alone(empty_users):
+def test_groups_match_separate_evaluations(empty_users):
     result = passed(
         evaluator({"age": GROUPS, "all": ["x"] * USERS}, empty_users=empty_users)
     ).compute()
@@ -108,7 +108,7 @@ def test_a_group_is_as_if_evaluated_alone(empty_users):
     )
 
 
-def test_every_mean_over_users_has_a_standard_error_without_values_per_user():
+def test_means_have_standard_errors_without_values_per_user():
     made = passed(evaluator({"age": GROUPS}))
     result = made.compute()
     assert result.per_user is None
@@ -126,7 +126,7 @@ def test_every_mean_over_users_has_a_standard_error_without_values_per_user():
         assert (rows["std_error"] >= 0).all() and rows.height == 2
 
 
-def test_shards_batches_and_order_play_no_part():
+def test_slices_do_not_depend_on_shards_batches_or_order():
     by, some = (
         {"age": GROUPS, "twice": [user % 3 for user in range(USERS)]},
         ["nDCG", "GAUC(weight=positives)", "Gini", "ARP", "RMSE"],
@@ -141,20 +141,20 @@ def test_shards_batches_and_order_play_no_part():
     assert first.compute().notes == expected.notes
 
 
-def test_only_equal_slices_merge():
+def test_rejects_merging_other_slices():
     with pytest.raises(SettingError, match=r"differ in slices: \['age'\] and None"):
         evaluator({"age": GROUPS}).merge(evaluator(None))
     with pytest.raises(SettingError, match="differ in slices\\['age'\\]"):
         evaluator({"age": GROUPS}).merge(evaluator({"age": [*GROUPS[1:], "old"]}))
 
 
-def test_slices_with_intervals_by_resampling():
+def test_slices_with_bootstrap():
     made = passed(evaluator({"age": GROUPS}, metrics=["nDCG", "Gini"], bootstrap=20))
     plain = passed(evaluator({"age": GROUPS}, metrics=["nDCG", "Gini"]))
     same(made.compute().slices, plain.compute().slices)
 
 
-def test_a_group_without_a_value_is_undefined():
+def test_groups_without_a_value_are_undefined():
     groups = ["a"] * USERS
     groups[4] = "nothing offered"
     table = (
@@ -189,7 +189,7 @@ def sliced(how, train=SEEN, **more):
     return weft.evaluate(SCORES, TRUTH, slices=how, **{**settings, **more})
 
 
-def test_labels_in_every_form(tmp_path):
+def test_reads_every_form_of_labels(tmp_path):
     by_name = {name: label for name, label in zip(NAMES, GROUPS) if label is not None}
     frame = pl.DataFrame({"user": NAMES, "age": GROUPS})
     path = tmp_path / "age.csv"
@@ -239,7 +239,7 @@ def test_item_popularity_is_the_mean_over_the_relevant_items():
     assert table["group"].to_list() == [f"below {border:.4g}", f"{border:.4g} and more"]
 
 
-def test_popularity_of_the_one_target_of_each_user():
+def test_item_popularity_of_single_targets():
     target = {name: [user % ITEMS] for user, name in enumerate(NAMES)}
     result = weft.evaluate(
         SCORES,
@@ -255,7 +255,7 @@ def test_popularity_of_the_one_target_of_each_user():
     assert result.slices["group"].to_list() == ["up to 9", "10 and more"]
 
 
-def test_numbers_of_the_callers_own(tmp_path):
+def test_reads_given_numbers(tmp_path):
     ages = {name: 20 + user % 30 for user, name in enumerate(NAMES) if user % 10}
     path = tmp_path / "ages.tsv"
     pl.DataFrame({"user": list(ages), "age": list(ages.values())}).write_csv(path, separator="\t")
@@ -277,7 +277,7 @@ def test_numbers_of_the_callers_own(tmp_path):
     same(sliced({"age": {"of": in_order, "by": "quantiles(2)"}}).slices, expected.slices)
 
 
-def test_lists_have_slices_too():
+def test_slices_of_lists():
     lists = {
         name: row.topk(3).indices.tolist() for name, row in zip(NAMES, SCORES) if name != "u07"
     }
@@ -352,7 +352,7 @@ def test_bins():
 
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=40), st.integers(2, 6))
-def test_quantiles_never_part_equal_numbers_and_are_in_order(numbers, wanted):
+def test_quantiles_keep_equal_numbers_together(numbers, wanted):
     cut = Cut("quantiles", (float(wanted),))
     labels = cut_numbers(np.array(numbers, dtype=float), np.ones(len(numbers), dtype=bool), cut)
     codes = labels.codes.values.tolist()
@@ -371,7 +371,7 @@ def test_quantiles_never_part_equal_numbers_and_are_in_order(numbers, wanted):
         assert len(sizes) == wanted and sizes.max() - sizes.min() <= 1
 
 
-def test_fewer_groups_than_asked_are_said():
+def test_notes_fewer_groups_than_requested():
     result = sliced(
         {
             "age": {"of": dict.fromkeys(NAMES, 30), "by": "quantiles(4)"},
@@ -410,14 +410,14 @@ def test_fewer_groups_than_asked_are_said():
         ({3: "quantiles(4)"}, "slices has the name 3"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_data_is_read(how, message):
+def test_rejects_wrong_slices_before_reading(how, message):
     with pytest.raises(SettingError, match=message):
         weft.evaluate(
             SCORES, "no such file", metrics="nDCG@3", train="no such file either", slices=how
         )
 
 
-def test_missing_inputs_and_bad_numbers():
+def test_rejects_missing_inputs_and_wrong_numbers():
     with pytest.raises(
         MissingInput, match="slices\\['activity'\\] counts train interactions and needs train="
     ):
@@ -439,7 +439,7 @@ def test_missing_inputs_and_bad_numbers():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_slices_are_saved_and_loaded(tmp_path):
+def test_saves_and_loads_slices(tmp_path):
     groups = list(GROUPS)
     groups[0] = "alone"
     result = sliced({"age": groups, "activity": "quantiles(3)"}, metrics=["nDCG@3", "GAUC"])
@@ -482,7 +482,7 @@ def test_slices_as_text(tmp_path):
     ]
 
 
-def test_slices_on_the_terminal():
+def test_slices_in_the_terminal():
     result = passed(
         evaluator({"age": GROUPS, "of": ["a very long label that hardly fits into a row"] * USERS})
     ).compute()

@@ -13,8 +13,8 @@ import polars.testing
 import pytest
 
 import weft
-from apart import assert_same
 from engines import require_spark
+from local_engine import assert_same
 from test_partitioned import (
     CLUSTERS,
     FEATURES,
@@ -69,7 +69,7 @@ def labels(given):
 
 
 @slow
-def test_everything_is_what_one_process_finds(spark, sent, tmp_path):
+def test_all_metrics_match_one_process(spark, sent, tmp_path):
     parts = [tmp_path / "truth" / f"{number}.parquet" for number in range(3)]
     parts[0].parent.mkdir()
     for number, path in enumerate(
@@ -128,7 +128,7 @@ def test_everything_is_what_one_process_finds(spark, sent, tmp_path):
 
 
 @slow
-def test_ranks_string_ids_and_more_parts_than_users(sent, monkeypatch):
+def test_ranks_string_ids_and_more_partitions_than_users(sent, monkeypatch):
     monkeypatch.setattr("weft.engines.spark.spark_partitions._FAN_IN", 3)  # merged on two levels
 
     def few(frame):
@@ -157,7 +157,7 @@ def test_users_without_items_in_train_do_not_count():
 
 
 @slow
-def test_lists_as_arrays(spark, sent):
+def test_reads_lists_as_arrays(spark, sent):
     ordered = LISTS.sort("user", "score", descending=[False, True])
     lists = dict(ordered.group_by("user", maintain_order=True).agg("item").iter_rows()) | {
         2: [],
@@ -227,7 +227,7 @@ class DiesOnce(weft.UserAverageTopKMetric):
 
 
 @slow
-def test_a_worker_that_dies_is_replaced_and_nobody_counts_twice(sent, tmp_path, monkeypatch):
+def test_failed_workers_are_replaced_and_users_count_once(sent, tmp_path, monkeypatch):
     monkeypatch.setattr(DiesOnce, "marker", str(tmp_path / "died"))
     settings = {"metrics": [*FEW["metrics"], DiesOnce(k=5)], "top_k": [3, 8], "bootstrap": 10}
     found = evaluate(sent(LISTS), sent(TRUTH), train=sent(TRAIN), parts=3, **settings)
@@ -245,7 +245,7 @@ def local_error(*given, **settings):
 
 
 @slow
-def test_wrong_rows_are_shown_and_java_is_not(spark, sent, tmp_path):
+def test_errors_show_rows_without_java(spark, sent, tmp_path):
     def error(source, truth=TRUTH, **more):
         with pytest.raises((InputError, EngineError)) as raised:
             evaluate(source, truth, parts=2, **FEW, **more)
@@ -286,7 +286,7 @@ def _fails(_):
 
 
 @slow
-def test_what_cannot_run_is_refused_before_the_job(spark, sent, tmp_path):
+def test_rejects_unsupported_settings(spark, sent, tmp_path):
     lists, truth = sent(LISTS), sent(TRUTH)
     lists.count()
     before = spark.sparkContext.statusTracker().getJobIdsForGroup(None)
@@ -358,7 +358,7 @@ def test_what_cannot_run_is_refused_before_the_job(spark, sent, tmp_path):
     assert max(after) - max(before) <= 4  # the rows whose ids are shown: two arguments, twice
 
 
-def test_causes_are_told_in_a_line():
+def test_errors_name_the_cause_in_one_line():
     java = """An error occurred while calling o31.collect.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 failed: java.io.IOException: gone
 \tat org.apache.spark.Some.thing(Some.scala:1)
@@ -373,7 +373,7 @@ Caused by: java.io.IOException: No space left on device
     assert root_cause("") == "no reason was given"
 
 
-def test_large_values_are_cut_and_put_together(monkeypatch):
+def test_large_values_are_split_and_joined(monkeypatch):
     require_spark()
     monkeypatch.setattr("weft.engines.spark.spark_partitions._CHUNK_BYTES", 100)
     batches = list(_write_value(list(range(1000))))
@@ -381,7 +381,7 @@ def test_large_values_are_cut_and_put_together(monkeypatch):
     assert _read_values(reversed(batches)) == [list(range(1000))]
 
 
-def test_a_missing_spark_or_java_is_told(monkeypatch):
+def test_reports_missing_spark_or_java(monkeypatch):
     require_spark()
     run = partial(evaluate, {1: [2]}, {1: [2]}, **FEW)
     from pyspark.sql import SparkSession

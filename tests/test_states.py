@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import weft
-from everything import BUILT_IN, VARIANTS, ScoreRange
+from metric_cases import BUILT_IN, VARIANTS, ScoreRange
 from test_evaluator import (
     EVERYONE,
     ITEMS,

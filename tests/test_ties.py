@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 from sklearn.metrics import ndcg_score
 
 import weft
-from everything import BY_POSITION
+from metric_cases import BY_POSITION
 from oracles import tied_groups
 from test_accuracy import METRICS, SPECS, Problem, check, close, problems, quick, tables, text
 from weft.data.targets import read_target

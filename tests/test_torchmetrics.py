@@ -22,7 +22,7 @@ from torchmetrics.wrappers import (
 )
 
 import weft
-from everything import AUTHORS, Keeper, about
+from metric_cases import CUSTOM_METRICS, Keeper, make_labels
 from test_torchmetrics_sync import ITEMS, USERS, K, arguments, computed, data, feed, metrics
 from weft.errors import InputError, SettingError
 from weft.metrics.registry import needs_cutoff
@@ -423,7 +423,7 @@ def test_candidates_match_the_evaluator(name):
     scores = SCORES.gather(1, drawn.clamp(min=0))
     metric.update(scores, TARGET, EVERYONE, items=drawn)
     inputs = {
-        **about(USERS, ITEMS),
+        **make_labels(USERS, ITEMS),
         "train": other_train(1),
         "num_users": USERS,
         "num_items": ITEMS,
@@ -485,7 +485,7 @@ def in_collections():
 
 def test_collection_of_all_metrics_matches_the_evaluator():
     inputs = {
-        **about(USERS, ITEMS),
+        **make_labels(USERS, ITEMS),
         "train": other_train(1),
         "num_users": USERS,
         "num_items": ITEMS,
@@ -771,7 +771,7 @@ def test_classwise_wrapper_labels_tensors():
 
 def test_custom_metrics_cover_all_base_classes():
     kinds = (weft.UserAverageTopKMetric, weft.RatingMetric, weft.TopKMetric, weft.BaseMetric)
-    assert {next(kind for kind in kinds if issubclass(metric, kind)) for metric in AUTHORS} == set(
-        kinds
-    )
-    assert [needs_cutoff(metric) for metric in AUTHORS] == [True, False, False, True]
+    assert {
+        next(kind for kind in kinds if issubclass(metric, kind)) for metric in CUSTOM_METRICS
+    } == set(kinds)
+    assert [needs_cutoff(metric) for metric in CUSTOM_METRICS] == [True, False, False, True]

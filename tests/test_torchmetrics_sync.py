@@ -8,8 +8,8 @@ import torch.distributed as dist
 from torchmetrics import MetricCollection
 
 import weft
-from everything import AUTHORS, BUILT_IN, VARIANTS, about
-from in_processes import in_processes
+from metric_cases import BUILT_IN, CUSTOM_METRICS, VARIANTS, make_labels
+from process_groups import run_in_processes
 from weft.errors import SettingError
 from weft.metrics.names import parse_name
 from weft.metrics.registry import build_metric, needs_cutoff
@@ -25,14 +25,14 @@ def metrics():
     """By name, one of each: built in and their variants, of authors, of ranks."""
     specs = [parse_name(name) for name in (*BUILT_IN, *VARIANTS)]
     train = (torch.rand((USERS, ITEMS), generator=torch.Generator().manual_seed(1)) < 0.3).int()
-    inputs = {**about(USERS, ITEMS), "train": train, "num_users": USERS, "num_items": ITEMS}
+    inputs = {**make_labels(USERS, ITEMS), "train": train, "num_users": USERS, "num_items": ITEMS}
     found = {
         str(spec): build_metric(
             spec.with_cutoff(K) if needs_cutoff(spec.name) else spec, inputs=inputs
         )
         for spec in specs
     }
-    found |= {kind.__name__: kind(K) if needs_cutoff(kind) else kind() for kind in AUTHORS}
+    found |= {kind.__name__: kind(K) if needs_cutoff(kind) else kind() for kind in CUSTOM_METRICS}
     return found | {kind.__name__.lower(): kind(K) for kind in (weft.HR, weft.NDCG, weft.MRR)}
 
 
@@ -130,7 +130,7 @@ def collection():
 @pytest.mark.slow
 @pytest.mark.parametrize("size", SHARES)
 def test_several_processes_match_one(size):
-    found = in_processes(size, work)
+    found = run_in_processes(size, work)
     same = {"abs": 1e-9, "rel": 1e-9, "nan_ok": True}
     for name, metric in metrics().items():
         expected = computed(feed(metric))

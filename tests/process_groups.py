@@ -1,4 +1,4 @@
-"""Runs a function in several processes that work together over gloo."""
+"""Run a function in several processes of one torch.distributed group over gloo."""
 
 import socket
 import time
@@ -8,16 +8,15 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-# A server that has loaded torch once forks the processes, which spares each of them the seconds
-# that loading takes.
+# A server that has loaded torch forks the processes, so that they do not load it again.
 _SERVED = mp.get_context("forkserver")
 _SERVED.set_forkserver_preload(
     ["torch", "torchmetrics", "weft.evaluation.evaluator", "weft.evaluation.api"]
 )
 
 
-def in_processes(number, work):
-    """What `work(rank, number)`, a function of a module, gives in each of so many new processes."""
+def run_in_processes(number, work):
+    """Return the results of `work(rank, number)`, a module's function, in `number` processes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -31,12 +30,10 @@ def in_processes(number, work):
     )
     found, deadline = {}, time.monotonic() + 300
     while len(found) < number:
-        while (
-            not queue.empty()
-        ):  # taken out at once: a process with something left to send does not end
+        while not queue.empty():  # a process with unsent results does not end
             rank, given = queue.get()
             found[rank] = given
-        processes.join(timeout=0.2)  # raises what a process raised
+        processes.join(timeout=0.2)  # raises the error of a process
         if time.monotonic() > deadline:
             for process in processes.processes:
                 process.kill()
@@ -52,5 +49,5 @@ def _process(rank, number, port, queue, work):
         "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=number
     )
     queue.put((rank, work(rank, number)))
-    dist.barrier()  # nobody leaves while another still listens
+    dist.barrier()  # no process ends while another still communicates
     dist.destroy_process_group()

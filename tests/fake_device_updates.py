@@ -1,7 +1,7 @@
-"""Updates on fake tensors of another device, under the guard; run in a process of its own, because
-a new backend is for ever.
+"""Updates on fake tensors of another device, under the synchronization guard.
 
-Prints a line per case: its name, and what went wrong, if anything did.
+Run in its own process, because a backend cannot be unregistered. Prints a line per case: its name,
+and the error, if there was one.
 """
 
 import json
@@ -16,8 +16,8 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 import weft
 import weft.data.devices
 import weft.evaluation.evaluator  # imports `to_device` before it is replaced
-from everything import BUILT_IN, VARIANTS, about
-from no_waiting import CAUGHT, CAUGHT_ELSEWHERE, NoWaiting
+from metric_cases import BUILT_IN, VARIANTS, make_labels
+from synchronization_guard import SYNCHRONIZING, SYNCHRONIZING_ON_DEVICE, SynchronizationGuard
 from weft.data import Train
 from weft.data.features import read_positional_features
 from weft.data.labels import read_positional_labels
@@ -31,7 +31,7 @@ mode = FakeTensorMode(allow_non_fake_inputs=False)
 
 
 def there(values):
-    """A tensor of the host as a fake one on the device."""
+    """Return a tensor of the host as a fake tensor on the device."""
     return mode.from_tensor(values).to(DEVICE)
 
 
@@ -40,8 +40,9 @@ def numbers(*shape):
 
 
 def targets():
-    """The forms that say by their shape how many cells there are. (A fake CSR cannot be made; real
-    ones are in test_devices.py.)
+    """Return the forms of targets whose shape gives the number of interactions.
+
+    Fake CSR tensors cannot be made; test_devices.py has real ones.
     """
     cells = torch.sparse_coo_tensor(
         numbers(2, 9), torch.zeros(9, device=DEVICE), size=(USERS, ITEMS)
@@ -58,23 +59,21 @@ def copied_before(*_):
 
 
 def guarded(update):
-    """Run an update once to let inputs come to the device, and once under the guard."""
+    """Run an update once to move inputs to the device, and once under the guard."""
     with mode:
         weft.data.devices.to_device = lambda values, device, dtype=None: there(values)
         update()
         weft.data.devices.to_device = copied_before
-        with NoWaiting(DEVICE):
+        with SynchronizationGuard(DEVICE):
             update()
 
 
 def inputs():
-    labels, train = about(USERS, ITEMS), torch.zeros(USERS, ITEMS)
+    labels, train = make_labels(USERS, ITEMS), torch.zeros(USERS, ITEMS)
     train[:, 3:8] = 1
     read, features = Train.read(train), read_positional_features(labels["item_features"], ITEMS)
-    assert (read.on_device.max_length, features.max_per_item) == (
-        5,
-        2,
-    )  # known to the host; made here, where tensors are real
+    # The host knows these sizes; they are computed here, where tensors are real.
+    assert (read.on_device.max_length, features.max_per_item) == (5, 2)
     return {
         "train": read,
         "user_groups": read_positional_labels(labels["user_groups"], "user_groups", "user", USERS),
@@ -138,21 +137,21 @@ def single_target():
             metric.update(ranks)
 
     for rule in TIE_RULES:
-        if rule != "expected":  # which no rank can tell
+        if rule != "expected":  # not one rank
             guarded(partial(update, rule))
 
 
 def dense():
     metric = weft.metrics.Recall(k=3)
     metric._apply(there)
-    with mode, NoWaiting(DEVICE):
+    with mode, SynchronizationGuard(DEVICE):
         preds = torch.zeros(USERS, ITEMS, device=DEVICE)
         metric.update(preds, preds)
 
 
-def caught(waiting):
-    with mode, NoWaiting(DEVICE):
-        waiting(numbers(5), torch.zeros(5, dtype=torch.bool, device=DEVICE))
+def synchronize(operation):
+    with mode, SynchronizationGuard(DEVICE):
+        operation(numbers(5), torch.zeros(5, dtype=torch.bool, device=DEVICE))
 
 
 def copied_again():
@@ -182,17 +181,15 @@ for rule in ("index", "expected", "pessimistic"):
         evaluator, "sparse", candidates=True, ties=rule
     )
 CASES["get_topk_ranks"] = single_target
-# What must fail, by what it fails with.
+# Cases that must fail, and the start of their errors.
 FAILING = {
-    f"guard: {name}": (partial(caught, waiting), "Waited")
-    for name, waiting in (CAUGHT | CAUGHT_ELSEWHERE).items()
+    f"guard: {name}": (partial(synchronize, operation), "SynchronizationError")
+    for name, operation in (SYNCHRONIZING | SYNCHRONIZING_ON_DEVICE).items()
 }
-for name in (
-    "an index on the CPU",
-    "a list as a tensor",
-):  # a copy of real values to a device that is none
+for name in ("an index on the CPU", "a list as a tensor"):
+    # Real values cannot be copied to the fake device.
     FAILING[f"guard: {name}"] = (FAILING[f"guard: {name}"][0], "NotImplementedError")
-FAILING["a dense target"] = (dense, "Waited")
+FAILING["a dense target"] = (dense, "SynchronizationError")
 FAILING["an input copied again"] = (copied_again, "AssertionError: an input is copied")
 
 

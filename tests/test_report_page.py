@@ -159,7 +159,7 @@ def test_policy_names_every_script_and_style():
     )
 
 
-def test_title_is_text():
+def test_title_is_escaped():
     assert "<title>&lt;b&gt;</title>" in report.render(subject("one"), title="<b>")
     assert "<title>Comparison of one, two and (unnamed)</title>" in report.render(
         subject("one", "two", "")
@@ -181,7 +181,7 @@ def test_missing_extra(monkeypatch, package):
         importlib.import_module("weft.report.html.page")
 
 
-def test_digits_suit_the_numbers():
+def test_digits_follow_the_numbers():
     def shown(*numbers, error=math.nan):
         results = {
             str(at): Result((value("nDCG", 10, number, error),), str(at))
@@ -216,7 +216,7 @@ def test_data_of_charts_is_shared_and_complete(own_charts):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_metrics_run_down_and_sort_within_families(show):
+def test_metrics_are_rows_and_sort_within_families(show):
     with show(subject("one", "two", "three")) as page:
         assert texts(page, "#table-0 thead th") == ["metric", "one", "two", "three"]
         assert texts(page, "#table-0 .family") == ["Accuracy", "Diversity", "Coverage", "Other"]
@@ -263,7 +263,7 @@ def test_filter_by_cutoff(show):
 
 
 @pytest.mark.slow
-def test_many_models_run_down_in_one_order(show):
+def test_many_models_are_rows_in_one_order(show):
     with show(subject(*"abcdefg")) as page:
         assert page.locator("#tables table").count() > 1
         for cutoff in ("5", "10"):
@@ -292,7 +292,7 @@ def test_one_model_one_metric(show):
         assert page.locator(".cutoffs, .bar, #tables b").count() == 0
 
 
-def test_nothing_defined_and_no_charts(show, monkeypatch):
+def test_page_without_values_and_charts(show, monkeypatch):
     monkeypatch.setattr(report, "figures", lambda subject: [])
     with show(
         ReportContext(
@@ -521,7 +521,7 @@ def test_long_data_are_cut_and_copied_whole(show, monkeypatch):
         assert page.evaluate("navigator.clipboard.readText()").count("\n") == 1501
 
 
-def test_values_per_label_are_a_table_of_their_own(show):
+def test_values_by_label_have_their_own_table(show):
     with show(subject("one", "two")) as page:
         assert not any("BiasDisparityBD" in name for name in column(page, 0))
         details = page.locator("details.data[data-of=labelled]")
@@ -568,7 +568,7 @@ MARKS = ".role-mark :is(path, text, line)"
 
 
 @pytest.mark.slow
-def test_the_whole_report(show, everything):
+def test_complete_report(show, everything):
     with show(everything) as page:
         assert [one.get_attribute("data-kind") for one in page.locator(".figure").all()] == list(
             KINDS
@@ -599,7 +599,7 @@ def test_the_whole_report(show, everything):
         refuse_barriers(page, ((1280, "dark"), (400, "light")))
 
 
-def test_a_chart_that_fails_says_so(browser, tmp_path, own_charts):
+def test_failing_charts_show_a_message(browser, tmp_path, own_charts):
     text = report.render(subject("one")).replace('"type":"filter"', '"type":"nonsense"', 1)
     with opened(browser, report.write(text, tmp_path / "report.html"), says="error: ") as page:
         assert "This chart could not be drawn" in page.locator("#chart-0").inner_text()
@@ -610,7 +610,7 @@ def test_a_chart_that_fails_says_so(browser, tmp_path, own_charts):
 
 
 @pytest.mark.slow
-def test_names_are_only_names(show):
+def test_does_not_interpret_names(show):
     about = ReportContext(
         {name: result(name, 0.02 * at, [f"{name} is odd"]) for at, name in enumerate(ODD)}
     )
@@ -647,7 +647,7 @@ def refuse_barriers(page, looks):
 
 
 @pytest.mark.parametrize("models", [3, 7])
-def test_accessible(show, own_charts, models):
+def test_page_is_accessible(show, own_charts, models):
     about = ReportContext(
         {f"model {at}": result(f"model {at}", 0.03 * at, ["a note"]) for at in range(models)}
     )

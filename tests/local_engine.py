@@ -13,9 +13,10 @@ from weft.engines.partitioned.partitions import Partition
 from weft.evaluation.api import bind_arguments
 
 
-def some_lists(generator, users, items):
-    """Scores with ties, lists of most users and of six others, and truth with a rating of 0 for
-    each user.
+def make_lists(generator, users, items):
+    """Return scores with ties, lists and truth.
+
+    The lists are those of most users and of six others; the truth has a rating of 0 of each user.
     """
     scores = np.round(generator.normal(size=(users + 6, items)), 1)
     lists = [
@@ -36,14 +37,16 @@ def some_lists(generator, users, items):
 
 
 @dataclass
-class Sent:
+class PickledPartitions:
     """Pickled partitions, combined as a binary tree."""
 
     parts: list
 
     def map(self, function):
         work = pickle.dumps(function)
-        return Sent([pickle.dumps(pickle.loads(work)(pickle.loads(part))) for part in self.parts])
+        return PickledPartitions(
+            [pickle.dumps(pickle.loads(work)(pickle.loads(part))) for part in self.parts]
+        )
 
     def map_reduce(self, function, combine):
         found = self.map(function).parts
@@ -68,7 +71,7 @@ def split(frames, number, source=None):
     for index in range(number):
         rows = {name: frame.filter(codes[name] == index) for name, frame in frames.items()}
         parts.append(pickle.dumps(Partition(rows, source)))
-    return Sent(parts)
+    return PickledPartitions(parts)
 
 
 def _part_of(users, number):
@@ -76,7 +79,7 @@ def _part_of(users, number):
 
 
 def evaluate(source, truth, *, parts=3, shuffle=True, collect=True, **settings):
-    """`weft.evaluate` on partitions of the users."""
+    """Evaluate partitions of the users, as `weft.evaluate` evaluates all of them."""
     is_model = callable(source) or hasattr(source, "score")
     given, arguments, positions = take_user_inputs(
         bind_arguments(source, truth, settings), has_lists=not is_model, engine="the test"
@@ -101,7 +104,7 @@ def evaluate(source, truth, *, parts=3, shuffle=True, collect=True, **settings):
 
 
 def assert_same(found, expected, *, but=()):
-    """Two results agree: values, intervals, counts, notes, settings, slices, exposure."""
+    """Check that two results have equal values, intervals, counts, notes, settings and tables."""
     assert [value.name for value in found.values] == [value.name for value in expected.values]
     for one, other in zip(found.values, expected.values):
         for field in (

@@ -1,6 +1,4 @@
-"""Every built-in metric by an example name, whatever they may ask of a run, and an author's metric
-of each of the four kinds.
-"""
+"""Names of all built-in metrics, labels for them, and custom metrics of all four base classes."""
 
 import numpy as np
 import torch
@@ -10,7 +8,7 @@ import weft
 from weft.metrics.registry import all_metrics, built_in_metrics
 
 BUILT_IN = [metric.example or metric.__name__ for metric in built_in_metrics()]
-# Some of them with other parameters.
+# Names with other parameters.
 VARIANTS = [
     "Precision(denominator=list)",
     "Recall(normalizer=capped)",
@@ -49,8 +47,8 @@ VARIANTS = [
 ACCURACY = [metric.__name__ for metric in all_metrics() if metric.family == "accuracy"]
 
 
-def about(num_users, num_items):
-    """Labels and features in the order of the ids; some are missing."""
+def make_labels(num_users, num_items):
+    """Return positional labels and features; some are missing."""
     return {
         "user_groups": [("F", "M", None, "M")[number % 4] for number in range(num_users)],
         "item_clusters": [(1, 2, 3, 2, None)[number % 5] for number in range(num_items)],
@@ -72,7 +70,7 @@ def by_position(source):
 
 
 class FirstHalf(weft.UserAverageTopKMetric):
-    """Of an author: hits of the first half of the list."""
+    """Precision in the first half of the list."""
 
     higher_is_better = True
     bounds = (0.0, 1.0)
@@ -83,7 +81,7 @@ class FirstHalf(weft.UserAverageTopKMetric):
 
 
 class FarOff(weft.RatingMetric):
-    """Of an author: the share of ratings that are missed by more than one."""
+    """Share of ratings with an error above one."""
 
     bounds = (0.0, 1.0)
 
@@ -92,7 +90,7 @@ class FarOff(weft.RatingMetric):
 
 
 class ScoreRange(weft.BaseMetric):
-    """Of an author: the highest score less the lowest, from a maximum and a minimum."""
+    """Highest minus lowest score, from states that are a maximum and a minimum."""
 
     reads_scores = True
 
@@ -114,9 +112,7 @@ class ScoreRange(weft.BaseMetric):
 
 
 class Keeper(weft.TopKMetric):
-    """Of an author: keeps lists of several types and dimensions, and counts what is different in
-    them.
-    """
+    """A metric with list states of several dtypes and dimensions."""
 
     def __init__(self, k, **settings):
         super().__init__(k, **settings)
@@ -148,4 +144,4 @@ class Keeper(weft.TopKMetric):
         return (by_place[valid].sqrt().sum() + best.double().square().sum()) / sizes.sum()
 
 
-AUTHORS = (FirstHalf, FarOff, ScoreRange, Keeper)
+CUSTOM_METRICS = (FirstHalf, FarOff, ScoreRange, Keeper)

@@ -1,13 +1,11 @@
-"""A guard under which nothing may make the host wait for a device: on fake tensors of another
-device, and on real ones.
-"""
+"""A guard that raises where the host would wait for a device, on fake and on real tensors."""
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 aten = torch.ops.aten
-_WAITING_TAGS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+_SYNCHRONIZING_TAGS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 _INDEXING = {
     aten.index.Tensor,
     aten.index_put.default,
@@ -17,17 +15,17 @@ _INDEXING = {
 _COPIES = {aten._to_copy.default, aten.copy_.default, aten.copy.default}
 
 
-class Waited(AssertionError):
-    """Something made the host wait, or would on another device."""
+class SynchronizationError(AssertionError):
+    """An operation made the host wait, or would on another device."""
 
 
-class NoWaiting(TorchDispatchMode):
-    """Raises where the host would wait: to read a value, to know a shape, to use a mask as an
-    index, to copy between devices.
+class SynchronizationGuard(TorchDispatchMode):
+    """Raises where the host would wait: for a value, a shape, a mask as index, or a copy.
 
-    `device`: where everything is to happen; a tensor elsewhere is refused. With `may_send` the host
-    may work on its own tensors and send them to the device, if nobody waits for that. Without a
-    device, the tensors are those of the CPU, which stands for any."""
+    `device` is the device on which everything must happen; a tensor elsewhere is an error. With
+    `may_send` the host may use its own tensors and send them to the device without waiting. Without
+    a device, the CPU is treated as if it were one.
+    """
 
     def __init__(self, device=None, *, may_send=False):
         super().__init__()
@@ -38,7 +36,7 @@ class NoWaiting(TorchDispatchMode):
         given = _tensors((args, kwargs))
         is_of_host = self.may_send and all(one.device.type == "cpu" for one in given)
         if not is_of_host:
-            _refuse_waiting(func, args, kwargs)
+            _check_operation(func, args, kwargs)
         found = func(*args, **kwargs)
         if self.device is not None:
             elsewhere = [
@@ -49,10 +47,9 @@ class NoWaiting(TorchDispatchMode):
                 or kwargs.get("non_blocking")
                 or len(elsewhere) == len(given) + 1
             )
-            if (
-                elsewhere and not is_sent and func is not aten.scalar_tensor.default
-            ):  # which is how numbers come in
-                raise Waited(f"{func} with a tensor on {elsewhere[0].device}")
+            # Python numbers become tensors by scalar_tensor.
+            if elsewhere and not is_sent and func is not aten.scalar_tensor.default:
+                raise SynchronizationError(f"{func} with a tensor on {elsewhere[0].device}")
         return found
 
 
@@ -60,22 +57,26 @@ def _tensors(tree):
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
-def _refuse_waiting(func, args, kwargs):
-    if func in _INDEXING:  # which are tagged, for the sake of masks
+def _check_operation(func, args, kwargs):
+    if func in _INDEXING:  # tagged because of masks
         for index in (index for index in args[1] if index is not None):
             if index.dtype in (torch.bool, torch.uint8):
-                raise Waited("a mask as an index: how many it chooses is data")
+                raise SynchronizationError("a mask as index: the shape depends on the data")
             if index.device != args[0].device:
-                raise Waited(f"an index on {index.device} for values on {args[0].device}")
+                raise SynchronizationError(
+                    f"an index on {index.device} for values on {args[0].device}"
+                )
     elif func is aten.repeat_interleave.Tensor:
         if kwargs.get("output_size") is None:
-            raise Waited("repeat_interleave without output_size: how long the result is, is data")
-    elif func is aten.equal.default or (_WAITING_TAGS & set(func.tags)):
-        raise Waited(f"{func} gives the host a value, or a shape that is data")
+            raise SynchronizationError(
+                "repeat_interleave without output_size: the shape depends on the data"
+            )
+    elif func is aten.equal.default or (_SYNCHRONIZING_TAGS & set(func.tags)):
+        raise SynchronizationError(f"{func} reads a value, or a shape that depends on the data")
 
 
-# What the guard must catch, as functions of a tensor of counts and one of bool, both `[n]`.
-CAUGHT = {
+# Operations that the guard must detect, as functions of int64 and bool tensors `[n]`.
+SYNCHRONIZING = {
     "item": lambda numbers, mask: numbers[0].item(),
     "if": lambda numbers, mask: 1 if mask[0] else 0,
     "nonzero": lambda numbers, mask: mask.nonzero(),
@@ -90,8 +91,8 @@ CAUGHT = {
     "equal": lambda numbers, mask: torch.equal(numbers, numbers),
     "allclose": lambda numbers, mask: torch.allclose(numbers.double(), numbers.double()),
 }
-# And what only shows where there is another device.
-CAUGHT_ELSEWHERE = {
+# Operations that synchronize only if there is another device.
+SYNCHRONIZING_ON_DEVICE = {
     "tolist": lambda numbers, mask: numbers.tolist(),
     "cpu": lambda numbers, mask: numbers.cpu(),
     "a tensor made on the CPU": lambda numbers, mask: numbers + torch.arange(len(numbers)),
