@@ -6,7 +6,9 @@ they are read, so that a row takes four bytes for each id, whatever its length."
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,19 +61,19 @@ class FileTable:
         Reads the file again up to the last of these rows.
         """
         locations: dict[int, str] = {}
-        remaining = set(map(int, rows))
-        try:
-            with open_parts(self.file.path, self.where) as parts:
-                layouts = [detect_layout(part, self.file, self.is_id_list) for part in parts]
-                for row, (part, location) in enumerate(iter_locations(layouts, self.roles)):
-                    if not remaining:
-                        break
-                    if row in remaining:
-                        remaining.remove(row)
-                        prefix = "" if len(parts) == 1 else f"{part.path.name}, "
-                        locations[row] = prefix + location
-        except InputError:  # the file has changed
-            pass
+        wanted = set(map(int, rows))
+        with suppress(InputError), open_parts(self.file.path, self.where) as parts:
+            layouts = [detect_layout(part, self.file, self.is_id_list) for part in parts]
+            prefixes = [f"{part.path.name}, " if len(parts) > 1 else "" for part in parts]
+            found = (
+                prefix + location
+                for prefix, layout in zip(prefixes, layouts)
+                for location in iter_locations(layout, self.roles)
+            )
+            for row, location in enumerate(islice(found, max(wanted, default=-1) + 1)):
+                if row in wanted:
+                    locations[row] = location
+        # A file that has changed lacks rows.
         return [locations.get(int(row), f"row {row}") for row in rows]
 
 
@@ -99,17 +101,14 @@ def read_table(
         _check_same_columns(layouts)
         roles, unused = assign_roles(layouts[0], file.columns, use, where)
         columns, all_users = _read_columns(layouts, roles, file.ids, where)
-    notes = list(_notes(layouts[0], roles, file))
     if not len(next(iter(columns.values()))) and use in ("lists", "truth") and all_users is None:
         below = " below its header" if layouts[0].has_header else ""
         raise InputError(f"{where} has no rows{below}.")
-    if layouts[0].trec == "qrels" and (num_negative := int((columns["rating"] < 0).sum())):
-        notes.append(
-            f"{file.path.name}: {num_negative:,} negative judgements count as 0, as in trec_eval"
-        )
+    notes = tuple(_notes(layouts[0], columns, file))
+    if layouts[0].trec == "qrels":
         columns["rating"] = columns["rating"].clip(lower_bound=0)
     num_columns = len(layouts[0].names)
-    return FileTable(where, file, columns, roles, unused, num_columns, tuple(notes), all_users)
+    return FileTable(where, file, columns, roles, unused, num_columns, notes, all_users)
 
 
 def _check_same_columns(layouts: list[FileLayout]) -> None:
@@ -125,10 +124,12 @@ def _check_same_columns(layouts: list[FileLayout]) -> None:
             )
 
 
-def _notes(layout: FileLayout, roles: dict[str, str], file: File) -> Iterator[str]:
-    is_guessed = file.header is None and not file.columns and len(roles) > 1
-    if layout.format == "text" and not layout.has_header and not layout.trec and is_guessed:
-        yield f"{file.path.name} has no header: its columns are read as {', '.join(roles)}"
+def _notes(layout: FileLayout, columns: Mapping[str, pl.Series], file: File) -> Iterator[str]:
+    is_table = layout.format == "text" and not layout.has_header and not layout.trec
+    if is_table and file.header is None and not file.columns and len(columns) > 1:
+        yield f"{file.path.name} has no header: its columns are read as {', '.join(columns)}"
+    if layout.trec == "qrels" and (negative := int((columns["rating"] < 0).sum())):
+        yield f"{file.path.name}: {negative:,} negative judgements count as 0, as in trec_eval"
 
 
 def _read_columns(
@@ -150,10 +151,16 @@ def _read_columns(
         check_quotes(layouts)
         reason = str(error).partition("\n")[0]
         raise InputError(f"{where} cannot be read: {reason}.") from None
-    for role, column in columns.items():
-        if role in ID_ROLES and column.null_count():
-            row = int(column.is_null().arg_true()[0])
+    return _fill_missing(columns, where), None
+
+
+def _fill_missing(columns: Mapping[str, pl.Series], where: str) -> dict[str, pl.Series]:
+    """Return columns with NaN for missing numbers; raise `InputError` for missing ids."""
+    for role in ID_ROLES:
+        if role in columns and columns[role].null_count():
+            row = int(columns[role].is_null().arg_true()[0])
             raise InputError(f"{where} has no {role} id in row {row}; every row needs one.")
-        if role in NUMBER_ROLES:
-            columns[role] = column.fill_null(float("nan"))
-    return columns, None
+    return {
+        role: column.fill_null(float("nan")) if role in NUMBER_ROLES else column
+        for role, column in columns.items()
+    }

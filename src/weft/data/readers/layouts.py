@@ -212,12 +212,16 @@ def _detect_trec(rows: list[list[str]], *, is_expected: bool) -> str:
     If a TREC file is expected, the second column may hold anything, as in trec_eval. If not, that
     of qrels must be 0 or "Q0", and that of a run "Q0", or one text in all rows, as is its tag.
     """
-    second = {row[1].casefold() for row in rows if len(row) > 1}
     if all(len(row) >= 6 and is_number(row[4]) for row in rows):
-        return "run" if is_expected or second == {"q0"} or _has_ranks_and_tag(rows) else ""
+        is_run = is_expected or _has_second(rows, {"q0"}) or _has_ranks_and_tag(rows)
+        return "run" if is_run else ""
     if all(len(row) == 4 and re.fullmatch("-?[0-9]{1,3}", row[3]) for row in rows):
-        return "qrels" if is_expected or second <= {"0", "q0"} else ""
+        return "qrels" if is_expected or _has_second(rows, {"0", "q0"}) else ""
     return ""
+
+
+def _has_second(rows: list[list[str]], texts: set[str]) -> bool:
+    return {row[1].casefold() for row in rows} <= texts
 
 
 def _has_ranks_and_tag(rows: list[list[str]]) -> bool:

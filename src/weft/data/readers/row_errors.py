@@ -29,24 +29,20 @@ def _text_rows(layout: FileLayout) -> Iterator[tuple[int, list[str]]]:
             yield start, row
 
 
-def iter_locations(
-    layouts: list[FileLayout], roles: Mapping[str, str]
-) -> Iterator[tuple[PartFile, str]]:
-    """Yield the part file and the location ("line 17" or "row 3") of each row of a table."""
+def iter_locations(layout: FileLayout, roles: Mapping[str, str]) -> Iterator[str]:
+    """Yield the location ("line 17" or "row 3") of each row of a part file."""
     import polars as pl
 
-    for layout in layouts:
-        part = layout.part
-        if layout.format == "parquet":
-            count = pl.scan_parquet(part.plain, glob=False).select(pl.len()).collect().item()
-            yield from ((part, f"row {number}") for number in range(count))
-        elif layout.format == "jsonl":
-            yield from ((part, f"line {line}") for line, _ in json_rows(part))
-        elif layout.format == "text":
-            ids = [layout.names.index(roles[role]) for role in ID_ROLES if role in roles]
-            for line, row in _text_rows(layout):
-                if any(row[position] for position in ids if position < len(row)):
-                    yield part, f"line {line}"
+    if layout.format == "parquet":
+        scan = pl.scan_parquet(layout.part.plain, glob=False)
+        yield from (f"row {number}" for number in range(scan.select(pl.len()).collect().item()))
+    elif layout.format == "jsonl":
+        yield from (f"line {line}" for line, _ in json_rows(layout.part))
+    elif layout.format == "text":
+        ids = [layout.names.index(roles[role]) for role in ID_ROLES if role in roles]
+        for line, row in _text_rows(layout):
+            if any(row[position] for position in ids if position < len(row)):
+                yield f"line {line}"
 
 
 def has_quoted_field(layout: FileLayout) -> bool:
