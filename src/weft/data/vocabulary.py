@@ -268,14 +268,17 @@ def _series_of_values(values: Sequence[Any] | NDArray[Any], kind: str, where: st
         raise InputError(
             f"{where} has {kind} ids of type {types.pop().__name__}; ids are integers or strings."
         )
-    beyond = next(
-        (value for value in plain if isinstance(value, int) and not -(2**63) <= value < 2**63), None
-    )
-    if beyond is not None:
+    if types == {str}:
+        return pl.Series(plain, dtype=pl.String)
+    try:
+        return pl.Series(plain, dtype=pl.Int64)
+    except (TypeError, OverflowError):
+        beyond = next(
+            value for value in plain if value is not None and not -(2**63) <= value < 2**63
+        )
         raise InputError(
             f"{where} has the {kind} id {beyond}, beyond 64 bits; give such ids as strings."
-        )
-    return pl.Series(plain, dtype=pl.String if types == {str} else pl.Int64)
+        ) from None
 
 
 def _describe(ids: pl.Series) -> str:

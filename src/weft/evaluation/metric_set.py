@@ -269,16 +269,7 @@ class MetricSet:
             value.name for value in values if value.name not in means and value.plain_name in named
         ]
 
-        def read_others(sums: Tensor) -> Floats:
-            view_at = self.layout.view(sums)
-            computed: list[Tensor] = []
-            for spec, formula in formulas.items():
-                if formula.has_scalar_value and not _is_mean(formula):
-                    computed.append(formula.compute_value(view_at(spec.k)))
-                computed += formula.label_values(view_at(spec.k)).values()
-            return np.array([float(value) for value in computed])
-
-        resampler = Resampler(contributions, self.layout, read_others, len(others))
+        resampler = Resampler(contributions, self.layout, self._compute_others, len(others))
         tables, accelerations = resampler.resample(resamples, seed), resampler.accelerations()
         columns = (means, {name: column for column, name in enumerate(others)})
         return {
@@ -286,6 +277,16 @@ class MetricSet:
             for table, acceleration, named in zip(tables, accelerations, columns)
             for name, column in named.items()
         }
+
+    def _compute_others(self, sums: Tensor) -> Floats:
+        """Return the values that are no means over users, from a vector of sums, `[values]`."""
+        view_at = self.layout.view(sums)
+        computed: list[Tensor] = []
+        for spec, formula in self.formulas.items():
+            if formula.has_scalar_value and not _is_mean(formula):
+                computed.append(formula.compute_value(view_at(spec.k)))
+            computed += formula.label_values(view_at(spec.k)).values()
+        return np.array([float(value) for value in computed])
 
 
 def _compute_stateful(spec: MetricSpec, metric: BaseMetric, states: MetricStates) -> ComputedValue:

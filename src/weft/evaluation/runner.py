@@ -14,13 +14,14 @@ import torch
 from numpy.typing import NDArray
 
 from weft.batch.batch import BatchInputs
+from weft.data import BatchLists
 from weft.data.dataset import EvaluationData, GlobalStats, build_dataset
 from weft.data.evaluation_inputs import EvaluationInputs
 from weft.data.interactions import digest, digest_sums, hash_sums_by_id
 from weft.data.sources import ListSource, open_source
 from weft.data.tensors import SparseRows
 from weft.errors import MissingInput, SettingError, setting_ref
-from weft.evaluation.candidates import CandidateProvider, score_candidates
+from weft.evaluation.candidates import CandidateProvider, CandidateSet, score_candidates
 from weft.evaluation.checkpoint import Checkpoint, Span
 from weft.evaluation.evaluator import Evaluator
 from weft.evaluation.finalize import RunReport, UserTables, finalize, user_tables
@@ -250,14 +251,18 @@ class EvaluationRun:
         if candidates is None:
             return inputs
         inputs = replace(inputs, sample_sizes=candidates.sample_sizes_on(where))
-        if not isinstance(source, ListSource):
-            return inputs
+        return self._restrict_lists(inputs, candidates) if dataset.lists is not None else inputs
+
+    def _restrict_lists(self, inputs: BatchInputs, candidates: CandidateSet) -> BatchInputs:
+        """Return the lists with candidates only, and count the candidates that are in no list."""
+        lists, truth = inputs.predictions, inputs.truth
+        assert isinstance(lists, BatchLists)
         rows = SparseRows.from_interactions(
-            candidates.to_rows(stop - start, dataset.items.size), where
+            candidates.to_rows(truth.num_rows, truth.num_items), truth.items.device
         )
-        listed = restrict_lists(predictions, rows)
+        listed = restrict_lists(lists, rows)
         self.candidates.count_unlisted(len(candidates.keys) - len(listed.items))
-        raw_scores = predictions.scores_at(truth.keys)
+        raw_scores = lists.scores_at(truth.keys)
         return replace(inputs, predictions=listed, raw_scores=raw_scores, candidates=rows)
 
     # ----------------------------------------------------------------------------------------------

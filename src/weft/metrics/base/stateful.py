@@ -233,23 +233,22 @@ class StatefulMetric(torchmetrics.Metric):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Load the saved states, if there are any: TorchMetrics saves those that are persistent."""
-        states = {
-            key.removeprefix(prefix): state
-            for key, state in state_dict.items()
-            if key.startswith(prefix)
-        }
-        own = {name: states[name] for name in self._defaults if name in states}
+        states, others = {}, {}
+        for key, state in state_dict.items():
+            name = key.removeprefix(prefix)
+            if key.startswith(prefix):
+                states[name] = state
+            if name not in self._defaults:
+                others[key] = state
+        own = self._defaults.keys() & states.keys()
         saved = [name for name, persistent in self._persistent.items() if persistent]
         if own or (saved and states):
             self._check_state_names(states, saved or self._defaults)
-            loaded = {name: self._copy_state(name, state) for name, state in own.items()}
+            loaded = {name: self._copy_state(name, states[name]) for name in own}
             for name, state in loaded.items():
                 setattr(self, name, state)
             self._update_count = max(1, self._update_count)
             self._computed = None
-        others = {
-            key: state for key, state in state_dict.items() if key.removeprefix(prefix) not in own
-        }
         super()._load_from_state_dict(others, prefix, *args)
 
     def _copy_state(self, name: str, loaded: Any) -> State:
