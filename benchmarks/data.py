@@ -64,6 +64,7 @@ def make(items: int, users: int, seed: int = 0) -> Problem:
         shape=(items, 20),
     )
     three.sum_duplicates()
+    three.data[:] = 1  # an item may have drawn a feature twice
     about = {
         "user_groups": generator.choice(["F", "M"], users),
         "item_clusters": generator.integers(0, 20, items),

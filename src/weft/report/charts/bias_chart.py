@@ -108,9 +108,7 @@ def bias(
     layers = _build_layers(canvas, layout, rows, labels)
     table = [line for row in rows for line in row.to_table()]
     height, axis = ROW_PIXELS * _count_rows(labels), selects[0].selected
-    return canvas.figure(
-        "bias", title, layers, selects, _describe(layout), table, height=height, axis=axis
-    )
+    return canvas.figure(title, layers, selects, _describe(layout), table, height=height, axis=axis)
 
 
 def _select_layout(

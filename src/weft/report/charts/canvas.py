@@ -69,12 +69,13 @@ class SelectBox:
 
 @dataclass(frozen=True)
 class Canvas:
-    """The size of a chart and its data.
+    """The kind of a chart, its size and its data.
 
     In a page (`width="container"`) a chart has select boxes; a standalone chart has a fixed width
     in pixels and none.
     """
 
+    kind: str
     width: int | Literal["container"] = "container"
     height: int | None = None
     # Data are kept by name outside of the chart, because every Altair method copies the chart.
@@ -108,7 +109,6 @@ class Canvas:
 
     def figure(
         self,
-        kind: str,
         title: str,
         layers: Sequence[Layer],
         selects: Sequence[SelectBox],
@@ -140,7 +140,7 @@ class Canvas:
             tuple(option for option, select in zip(options, selects) if select.is_shown): text
             for options, text in texts.items()
         }
-        return Figure(kind, title, text, chart, pl.DataFrame(table), shown)
+        return Figure(self.kind, title, text, chart, pl.DataFrame(table), shown)
 
 
 def _to_json_value(value: Any) -> Any:

@@ -90,9 +90,7 @@ def cutoffs(context: ReportContext, canvas: Canvas, metric: str | None = None) -
     )
     shown = "Metrics" if select.is_shown else next(iter(by_metric))
     title, axis = f"{shown} against the cut-off", select.selected
-    return canvas.figure(
-        "cutoffs", title, layers, [select], texts, table, height=_HEIGHT, axis=axis
-    )
+    return canvas.figure(title, layers, [select], texts, table, height=_HEIGHT, axis=axis)
 
 
 def _select_values(

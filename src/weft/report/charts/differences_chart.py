@@ -46,9 +46,7 @@ def differences(
     if any(select.is_shown for select in selects):
         title = "Differences of each user"
     table = [row for one in found for row in _to_table(one)]
-    return canvas.figure(
-        "differences", title, layers, selects, texts, table, height=_HEIGHT, x="independent"
-    )
+    return canvas.figure(title, layers, selects, texts, table, height=_HEIGHT, x="independent")
 
 
 def _histogram(differences: Floats) -> tuple[Floats, Any]:

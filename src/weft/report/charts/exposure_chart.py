@@ -79,7 +79,6 @@ def exposure(context: ReportContext, canvas: Canvas, k: int | None = None) -> Fi
     title, axis = "How recommendations are spread over the items", "share of recommendations"
     table = [row for k in cutoffs for curve in curves[k] for row in curve.to_table(k)]
     return canvas.figure(
-        "exposure",
         title,
         layers,
         [select],

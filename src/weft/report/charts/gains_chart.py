@@ -80,7 +80,7 @@ def gains(
     if any(select.is_shown for select in selects):
         title = "Who gains and who loses"
     height = _ROW_PIXELS * len(labels)
-    return canvas.figure("gains", title, layers, selects, texts, table, height=height)
+    return canvas.figure(title, layers, selects, texts, table, height=height)
 
 
 def _select_groups(

@@ -41,7 +41,7 @@ def figures(context: ReportContext) -> list[Figure]:
         if kind == "values" and len(context.models) == 1:  # the table of values shows as much
             continue
         try:
-            drawn.append(draw(context, Canvas()))
+            drawn.append(draw(context, Canvas(kind)))
         except MissingInput:  # the data of this chart were not evaluated
             continue
     return drawn
@@ -69,6 +69,7 @@ def figure(
                 f"{kind} has no option {option!r}.{did_you_mean(option, known)} It has: {names}."
             )
     canvas = Canvas(
+        kind,
         check_int("width", width, least=100),
         None if height is None else check_int("height", height, least=50),
     )

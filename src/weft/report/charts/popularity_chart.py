@@ -71,9 +71,7 @@ def popularity(context: ReportContext, canvas: Canvas, k: int | None = None) -> 
         for bin_, share in zip(line.bins, line.shares)
     ]
     title, axis = "Popularity of what is recommended", "share by popularity of the item"
-    return canvas.figure(
-        "popularity", title, layers, [select], texts, table, height=_HEIGHT, axis=axis
-    )
+    return canvas.figure(title, layers, [select], texts, table, height=_HEIGHT, axis=axis)
 
 
 def _select_bins(context: ReportContext, frames: dict[str, pl.DataFrame]) -> _Bins:

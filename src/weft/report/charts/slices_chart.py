@@ -76,7 +76,7 @@ def slices(context: ReportContext, canvas: Canvas, metric: str | None = None) ->
         axis = alt.ExprRef(f"{select.selected.expr} + ', darker is higher'")
     title = "Metrics by slice" if select.is_shown else f"{metrics[0]} by slice"
     height = ROW_PIXELS * len(labels)
-    return canvas.figure("slices", title, layers, [select], texts, table, height=height, axis=axis)
+    return canvas.figure(title, layers, [select], texts, table, height=height, axis=axis)
 
 
 def _select_values(context: ReportContext) -> _SliceValues:

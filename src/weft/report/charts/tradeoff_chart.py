@@ -67,9 +67,7 @@ def tradeoff(
         texts[one.label,] = f"{text} {_describe_front(one, upright)}"
     title = f"{upright} against {'what it costs' if select.is_shown else points[0].name}"
     table = [row for one in points for row in _to_table(one, upright)]
-    return canvas.figure(
-        "tradeoff", title, layers, [select], texts, table, height=_HEIGHT, axis=upright_label
-    )
+    return canvas.figure(title, layers, [select], texts, table, height=_HEIGHT, axis=upright_label)
 
 
 def _select_metrics(

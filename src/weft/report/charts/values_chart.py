@@ -42,7 +42,7 @@ def values(context: ReportContext, canvas: Canvas, metric: str | None = None) ->
     )
     title = "Models side by side" if select.is_shown else f"{next(iter(by_name))} of each model"
     height, axis = _ROW_PIXELS * max(map(len, by_name.values())), select.selected
-    return canvas.figure("values", title, layers, [select], texts, table, height=height, axis=axis)
+    return canvas.figure(title, layers, [select], texts, table, height=height, axis=axis)
 
 
 def _select_values(context: ReportContext, canvas: Canvas, metric: str | None) -> dict[str, Values]:
