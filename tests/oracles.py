@@ -1,7 +1,7 @@
-"""Slow, obvious oracles of the twelve accuracy metrics.
+"""Slow oracles of the accuracy metrics, in plain Python.
 
-Written from the definitions alone, one user and one list at a time, in plain Python: the fast code
-is compared with this file, so nothing here may come from it. Names follow the definitions: `L_u` is
+They are written from the definitions, one user and one list at a time, and use nothing of the code
+that is compared with them. Names follow the definitions: `L_u` is
 the ranked list cut at k, `R_u` the relevant items, `N_u` the offered items that are not relevant,
 `d_p = 1 / log2(p + 1)`."""
 

@@ -1,7 +1,7 @@
-"""Slow, obvious oracles of the twenty-eight metrics beyond accuracy.
+"""Slow oracles of the metrics beyond accuracy, in plain Python.
 
-Written from the definitions alone, in plain Python, like `oracles.py`, which they build on: the
-fast code is compared with this file, so nothing here may come from it. `n_i` are the train
+They are written from the definitions, like `oracles.py`, and use nothing of the code that is
+compared with them. `n_i` are the train
 interactions of item i, `T` their sum; "all lists" are the users of `World.scores`, "evaluated"
 those of them with a relevant item."""
 

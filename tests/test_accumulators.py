@@ -1,4 +1,4 @@
-"""What adds up: each quantity once per batch, whatever the number of metrics and cut-offs."""
+"""Accumulators: each is computed once per batch, for all metrics and cut-offs."""
 
 from collections import Counter
 

@@ -1,6 +1,4 @@
-"""The twelve accuracy metrics against the oracles: every parameter, on small data with every
-awkwardness.
-"""
+"""Accuracy metrics against the oracles: every parameter, on small data with edge cases."""
 
 import itertools
 import math

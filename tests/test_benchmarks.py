@@ -1,6 +1,4 @@
-"""The benchmarks run, on small data: what they measure is right, and what they print can be read.
-No times are tested.
-"""
+"""The benchmarks run on small data, and measure what they describe. No times are tested."""
 
 import json
 

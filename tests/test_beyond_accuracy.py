@@ -1,6 +1,4 @@
-"""The twenty-eight metrics beyond accuracy against the oracles: every parameter, all in one run, on
-data with every awkwardness.
-"""
+"""Metrics beyond accuracy against the oracles: every parameter, on data with edge cases."""
 
 import itertools
 import math

@@ -1,6 +1,4 @@
-"""Intervals by resampling users: against evaluating the resampled users literally, against SciPy,
-and where nothing can be said.
-"""
+"""Bootstrap intervals: against evaluations of resampled users and SciPy, and their edge cases."""
 
 import json
 import math

@@ -1,6 +1,4 @@
-"""Candidates: of each user, cold and warm items, listed ones. The dense evaluation of `-inf`
-everywhere else is the oracle.
-"""
+"""Candidates per user, cold, warm and listed items, against the evaluation of masked scores."""
 
 import numpy as np
 import pandas as pd

@@ -1,6 +1,4 @@
-"""Charts: what they show is what was measured, whatever the names; they look alike, stay small and
-draw without a browser.
-"""
+"""Charts show the values of the results, with any names, and are drawn without a browser."""
 
 import itertools
 import json

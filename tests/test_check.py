@@ -1,6 +1,4 @@
-"""`weft.check`: a clean data set gives no finding, and each way to spoil it gives exactly one, with
-its count, rows and effect.
-"""
+"""`weft.check`: clean data has no finding; each defect has one, with count, rows and effect."""
 
 import json
 import math

@@ -1,6 +1,4 @@
-"""evaluate(checkpoint=): a run that was killed goes on from its last saved state, and counts nobody
-twice.
-"""
+"""`evaluate(checkpoint=)` resumes an interrupted run and counts each user once."""
 
 import subprocess
 import sys

@@ -1,6 +1,4 @@
-"""Candidates, corrections, resampling and slices in one pass: each is what it is without the
-others.
-"""
+"""Candidates, estimators, bootstrap and slices in one run match separate runs."""
 
 import dataclasses
 

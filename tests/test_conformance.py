@@ -1,6 +1,4 @@
-"""The conformance checks of weft.testing over the whole registry, and proof that each of them can
-fail.
-"""
+"""Conformance checks of weft.testing over all metrics, each with a metric that fails it."""
 
 import pytest
 import torch

@@ -1,6 +1,4 @@
-"""Any device: `update` never mixes devices and never makes the host wait, and gives there what it
-gives on the CPU.
-"""
+"""Updates on any device do not synchronize, do not mix devices, and match the CPU."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""Several processes equal one: evaluators in a loop, evaluate shared out, the command under
-torchrun; over gloo.
-"""
+"""Evaluators, evaluate and the command in several processes over gloo match one process."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Examples in docstrings stand alone: one docstring does not see the names of another."""
+"""Examples in docstrings do not see the names of other docstrings."""
 
 import pytest
 

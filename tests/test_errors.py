@@ -1,7 +1,6 @@
-"""What cannot be meant is refused in one clear sentence: what was got, what was expected, how to
-fix it.
+"""Wrong input raises one clear message: what was got, what was expected, how to fix it.
 
-Never an exception of torch, NumPy, polars or pandas, nor a KeyError or AttributeError from inside.
+It never raises an exception of torch, NumPy, polars or pandas, nor an internal KeyError.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The Evaluator, batch by batch: forms of update, reset, merge, masking, and the table per user."""
+"""The Evaluator: forms of input, reset, merge, masking, and values per user."""
 
 import contextlib
 import copy

@@ -1,6 +1,4 @@
-"""How recommendations are spread over items, and what is known of each user: counted once,
-whichever way the users come.
-"""
+"""Exposure of items, popularity, and labels of users in results."""
 
 import itertools
 import json

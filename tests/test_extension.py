@@ -1,6 +1,4 @@
-"""The extension interface: both styles of the guide, the seven blocks, registration, and life
-inside TorchMetrics.
-"""
+"""Custom metrics: base classes, blocks, registration, and use with TorchMetrics."""
 
 import contextlib
 import copy

@@ -1,6 +1,4 @@
-"""Files in: every layout gives what the same frame gives in memory, and every broken file gives one
-clear message.
-"""
+"""Files: every layout gives the values of the frame, and broken files give clear messages."""
 
 import bz2
 import gzip

@@ -1,8 +1,9 @@
 """Accuracy metrics against stored values of other tools on MovieLens 100K.
 
-The values lie outside the repository, because the data may not be passed on: `shared/golden`, whose
-README tells each tool, its version and its choices. None was computed with Weft. The lists are
-those that every tool was given: by score, then by item id."""
+The values are outside of the repository, because the data may not be redistributed:
+`shared/golden`, whose README names each tool, its version and its settings. None was computed with
+Weft. All tools were given the same lists, ordered by score and then by item id.
+"""
 
 import gzip
 import json

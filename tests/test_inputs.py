@@ -1,6 +1,4 @@
-"""Every accepted form of scores, truth and train gives the same Result, nothing given is changed,
-and memory stays small.
-"""
+"""Every form of scores, truth and train gives the same result, and no data is changed or copied."""
 
 import math
 import tracemalloc

@@ -1,6 +1,4 @@
-"""Every way of reading scores against a stable sort and plain counting, and so against
-each other.
-"""
+"""All kernels against a stable sort and plain counting."""
 
 from contextlib import nullcontext
 from dataclasses import replace

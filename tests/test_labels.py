@@ -1,8 +1,7 @@
-"""Groups, clusters, features and train as inputs: every form, every kind of id and label, and what
-is said of the missing ones.
+"""User groups, item clusters, item features and train: forms, ids, labels, and missing values.
 
-Then what the metrics that read them must say: cell names, notes, directions, and which parameters
-they refuse."""
+Also the metrics that read them: names with labels, notes, directions, and rejected parameters.
+"""
 
 import io
 import itertools

@@ -1,6 +1,4 @@
-"""Recommendation lists as a source: every form, against the dense evaluation and the definitions,
-and what is refused.
-"""
+"""Recommendation lists: every form, against the evaluation of scores, and rejected input."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""One grammar of names: what parses prints back, any case reads, one spelling is written."""
+"""Names of metrics parse, print back, and have one canonical spelling."""
 
 import string
 

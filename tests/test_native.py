@@ -1,6 +1,4 @@
-"""The native loops over lists, against plain Python and against what is done without them. Those
-over scores: test_kernels.
-"""
+"""The native loops over lists against plain Python; those over scores are in test_kernels."""
 
 import itertools
 

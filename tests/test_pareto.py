@@ -1,4 +1,4 @@
-"""The Pareto front of several models, and the volume that it covers."""
+"""The Pareto front of several models and its hypervolume."""
 
 import itertools
 import math

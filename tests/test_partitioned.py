@@ -1,4 +1,4 @@
-"""Users in parts: whatever the parts, what comes out is what one process finds."""
+"""Evaluation of partitions of the users matches one process."""
 
 import json
 import pickle

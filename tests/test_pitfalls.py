@@ -1,7 +1,8 @@
-"""Mistakes that other tools make, each as a test with the value that is right, worked out by hand.
+"""Mistakes of other tools, each with the correct value from a worked example.
 
-A comment says which tool goes wrong, and how. Then: nothing leaks from one evaluation into the
-next, for every metric."""
+A comment names the tool and its mistake. The last tests check for every metric that evaluations are
+independent of each other.
+"""
 
 import doctest
 import inspect

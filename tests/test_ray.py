@@ -1,6 +1,4 @@
-"""On a real Ray of two CPUs: the same results as in one process, from files, Datasets, frames and
-models, also when workers die.
-"""
+"""Evaluation on Ray with two CPUs matches one process, from files, frames and models."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The page of the report, in a real browser."""
+"""The page of the report in a browser."""
 
 from __future__ import annotations
 

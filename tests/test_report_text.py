@@ -1,6 +1,4 @@
-"""What a report says in words: exact sentences, and configurations and calls that give the same
-numbers again.
-"""
+"""Texts of the report: sentences, facts, notes, and calls that reproduce the values."""
 
 import math
 import re

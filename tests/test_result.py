@@ -1,6 +1,4 @@
-"""The Result: looking values up, frames, files, display, and what it says about the data and the
-run.
-"""
+"""The Result: lookup, frames, files, display, counts, notes and provenance."""
 
 import dataclasses
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""Results as text: every format says the same, whatever the names hold."""
+"""Results as terminal tables, CSV, JSON, Markdown and LaTeX."""
 
 import csv
 import io

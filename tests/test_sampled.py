@@ -1,6 +1,4 @@
-"""Sampled evaluation: what is drawn, for whom, how often, and that the metrics of it are those of
-the dense evaluation.
-"""
+"""Sampled evaluation: the draw of negatives, and metrics that match masked scores."""
 
 import itertools
 import math

@@ -1,6 +1,4 @@
-"""Sampled negatives: corrected estimates, exact expectations, and whether the order of models is
-identified.
-"""
+"""Rank estimators, expectations of sampled metrics, and identification of orders of models."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Comparisons against SciPy and statsmodels, brute force, and the traps of corrections."""
+"""Comparisons against SciPy, statsmodels and brute force."""
 
 import io
 import itertools

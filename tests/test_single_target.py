@@ -1,6 +1,4 @@
-"""One target per row: ranks, and the three metrics of ranks, against HitRate, nDCG and MRR on the
-same data.
-"""
+"""Ranks and metrics of single targets match HitRate, nDCG and MRR."""
 
 import copy
 import io

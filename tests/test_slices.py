@@ -1,6 +1,4 @@
-"""Metrics by groups of users: against evaluating each group alone; and the groups that numbers are
-cut into.
-"""
+"""Metrics by groups of users against separate evaluations, and groups of numbers."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The same evaluation on a real Spark: two tasks at once, in processes of their own."""
+"""Evaluation on Spark with two tasks matches one process."""
 
 import os
 import re

@@ -1,6 +1,4 @@
-"""States that travel: copies, state_dict, files, users counted once, and runs that go on after they
-were killed.
-"""
+"""Evaluator states: copies, state_dict, files, merging, and repeated users."""
 
 import copy
 import pickle

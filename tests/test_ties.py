@@ -1,4 +1,4 @@
-"""Who comes first among equal scores: every tie rule, and what holds under all of them."""
+"""Tie rules against the oracle and brute force, and their properties."""
 
 import itertools
 import math

@@ -1,6 +1,4 @@
-"""Every metric as TorchMetrics knows metrics: alone, in collections, in wrappers. All warnings are
-errors here.
-"""
+"""Metrics as TorchMetrics metrics: alone, in collections and in wrappers."""
 
 import copy
 import pickle

@@ -1,6 +1,4 @@
-"""Several processes equal one: every metric, synchronised by TorchMetrics over gloo, with uneven
-shares and with none at all.
-"""
+"""Metrics synchronized by TorchMetrics over several processes match one process."""
 
 import pytest
 import torch
