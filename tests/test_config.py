@@ -338,6 +338,59 @@ data: {truth: &file truth.csv, train: *file}
     ]
 
 
+def nested_anchors(levels, width, form):
+    """Return lists or merged mappings of `width` aliases each, whose size is `width**levels`."""
+    lines = ["x-0: &x0 {metrics: nDCG}"]
+    for level in range(1, levels):
+        aliases = ", ".join([f"*x{level - 1}"] * width)
+        lines.append(form.format(number=level, aliases=aliases))
+    return "\n".join([*lines, f"data: *x{levels - 1}"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            nested_anchors(10, 9, "x-{number}: &x{number} [{aliases}]"),
+            r"6:\d+: aliases repeat more than 100,000 values up to \*x4",
+        ),
+        (
+            nested_anchors(10, 9, "x-{number}: &x{number} {{<<: [{aliases}]}}"),
+            r"6:\d+: aliases repeat more than 100,000 values up to \*x4",
+        ),
+        (
+            f"x-text: &x {'long' * 20_000}\ndata: [{', '.join(['*x'] * 100)}]",
+            r"2:\d+: aliases repeat more than 100,000 values up to \*x",
+        ),
+        ("data: &a {<<: *a}", r"1:15: \*a is inside of &a, which it would repeat; remove it"),
+        ("data: &a\n  - b: *a", r"2:8: \*a is inside of &a, which it would repeat"),
+        (f"data: {'[' * 5000}", "1:56: lists or mappings are nested more than 50 levels deep"),
+        (f"data: {'{a: ' * 5000}", "1:203: lists or mappings are nested more than 50 levels"),
+        ("- " * 5000, "1:101: lists or mappings are nested more than 50 levels deep"),
+        ("? " * 5000, "1:101: lists or mappings are nested more than 50 levels deep"),
+        (
+            nested_anchors(60, 1, "x-{number}: &x{number} [{aliases}]"),
+            r"50:\d+: lists or mappings are nested more than 50 levels deep",
+        ),
+    ],
+)
+def test_limits_what_aliases_repeat_and_how_deep_values_nest(folder, text, message):
+    path = write_config(folder, text)
+    with pytest.raises(weft.WeftError, match=f"^{re.escape(str(path))}:{message}"):
+        load(path)
+
+
+def test_reads_many_aliases_and_levels_within_the_limits(folder):
+    text = f"""
+x-levels: {"[" * 49 + "]" * 49}
+x-first: &x [1, 2]
+x-second: &x [3, 4]
+x-many: [{", ".join(["*x"] * 1000)}]
+models: {{als: als.csv}}
+"""
+    assert list(load(write_config(folder, text)).models) == ["als"]
+
+
 def test_ignores_keys_without_a_value(folder):
     configuration = load(
         write_config(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.config.document import Document, Keys
+from weft.config.yaml_limits import check_limits
 from weft.errors import SettingError
 
 _SHOWN_CHARACTERS = 60  # of a value in a message
@@ -79,15 +80,16 @@ def _parse(path: Path, text: str) -> Any:
     try:
         with warnings.catch_warnings():  # an anchor that is defined again is legal
             warnings.simplefilter("ignore")
+            check_limits(path, YAML(typ="rt").parse(text))
             return YAML(typ="rt").load(text)
+    except SettingError:  # of the limits; it is a ValueError
+        raise
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line, mark.column) if mark is not None else (0, 0)
         raise SettingError(
             f"{path}:{line + 1}:{column + 1}: {_explain(error, text, line, column)}"
         ) from None
-    except RecursionError:
-        raise SettingError(f"{path}: lists or mappings are nested too deeply to be read.") from None
     except TypeError:
         raise SettingError(f"{path}: a key is a list or a mapping; keys are names.") from None
     except (YAMLError, ValueError, LookupError) as error:  # of values that do not fit their tag
