@@ -128,11 +128,9 @@ def build_dataset(
     """
     has_train = inputs.train is not None
     slices = parse_slices(settings.slices, has_train=has_train) if settings.slices else ()
-    tables = InputTables.read(inputs)
-    files = tables.files()
+    tables = read = InputTables.read(inputs)
     if settings.implicit:
         tables = replace(tables, truth=tables.truth.without_values())
-    tables_given = tables  # with matrices as such
     catalogue, totals = (None, None) if stats is None else (stats.items, stats.train)
     if isinstance(tables.source, ListSource):
         axes = list_axes(tables, catalogue, orders_ties_by_id=settings.orders_ties_by_id)
@@ -145,21 +143,8 @@ def build_dataset(
         user_values = _read_user_values(tables, slices, axes, rows)
     if stats is None:
         stats = _local_stats(tables, axes, rows, user_values, settings.feature_separator)
-        notes = (*stats.notes, *position_notes(inputs, tables_given, axes))
-        given = {"user": inputs.users, "item": inputs.items}
-        ids = describe_ids(
-            {axis.kind for axis in (axes.users, axes.items) if axis.is_positional}
-            | {axis.kind for axis in positional_axes(tables.source, axes)},
-            [kind for kind, value in given.items() if value is not None],
-            has_lists=inputs.has_lists,
-        )
-        stats = replace(stats, notes=notes, ids=ids)
-    groups = {}
-    for name, values in user_values.items():
-        if name in stats.groups:
-            groups[name] = values.assign(stats.groups[name])
-    labels = {**groups, **stats.labels}
-    sliced = {one.name: labels.pop(one.where) for one in slices if one.where in labels}
+        stats = _describe_ids(stats, inputs, read, axes)
+    labels, sliced = _label_users(user_values, slices, stats)
     dataset = EvaluationData(
         **vars(rows),
         source=tables.source,
@@ -170,8 +155,8 @@ def build_dataset(
         slices=sliced,
         slice_definitions={one.name: str(one.cut or "labels") for one in slices},
         stats=stats,
-        files=files,
-        notes=(*stats.notes, *slice_notes(slices, sliced)) if slices else stats.notes,
+        files=read.files(),
+        notes=(*stats.notes, *slice_notes(slices, sliced)),
     )
     return skip_extra_users(dataset) if settings.extra_users == "skip" else dataset
 
@@ -189,6 +174,32 @@ def _read_user_values(
         relevant=rows.relevant,
         train=rows.train,
     )
+
+
+def _label_users(
+    user_values: Mapping[str, Labels | UserNumbers],
+    slices: Sequence[UserSlice],
+    stats: GlobalStats,
+) -> tuple[dict[str, Any], dict[str, Labels]]:
+    """Return all labels by input, and the slices by name, without those that are not cut yet."""
+    labels = dict(stats.labels)
+    for name, values in user_values.items():
+        if name in stats.groups:
+            labels = {name: values.assign(stats.groups[name]), **labels}
+    sliced = {one.name: labels.pop(one.where) for one in slices if one.where in labels}
+    return labels, sliced
+
+
+def _describe_ids(
+    stats: GlobalStats, inputs: EvaluationInputs, tables: InputTables, axes: Axes
+) -> GlobalStats:
+    """Return the stats with how ids were read, and with notes about ids that are positions."""
+    positional = {axis.kind for axis in (axes.users, axes.items) if axis.is_positional}
+    positional |= {axis.kind for axis in positional_axes(tables.source, axes)}
+    given = {"user": inputs.users, "item": inputs.items}
+    listed = [kind for kind, value in given.items() if value is not None]
+    ids = describe_ids(positional, listed, has_lists=inputs.has_lists)
+    return replace(stats, notes=(*stats.notes, *position_notes(inputs, tables, axes)), ids=ids)
 
 
 def _encode_interactions(
