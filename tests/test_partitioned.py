@@ -64,6 +64,19 @@ WITH_EMPTY_TRAIN = {
 }
 
 
+class Prices(weft.UserAverageTopKMetric):
+    """The prices of the hits, summed."""
+
+    def __init__(self, k, *, prices, **settings):
+        super().__init__(k, **settings)
+        self.prices = prices
+
+    def compute_scores(self, preds, target, top_k_rel, **kwargs):
+        (prices,) = self.prices if isinstance(self.prices, (list, tuple)) else [self.prices]
+        items = kwargs[f"top_{self.k}_indices"].clamp(min=0)
+        return (top_k_rel * torch.as_tensor(prices)[items]).sum(1)
+
+
 def both(source, truth, parts=3, **settings):
     assert_same(
         evaluate(source, truth, parts=parts, **settings), weft.evaluate(source, truth, **settings)
@@ -319,6 +332,20 @@ def test_duplicates_are_dropped_and_counted():
 
 def test_custom_metrics_match_one_process():
     both(LISTS, TRUTH, metrics=[FirstHalf(4), FarOff(), ScoreRange(), "nDCG@4"])
+
+
+def test_metrics_with_arrays_match_one_process():
+    """Arrays that are printed alike stay two metrics on the workers, too."""
+    first = np.linspace(1, 2, 5000)
+    second = np.where(first < 1.1, first + 1e-7, first)
+    metrics = [Prices(4, prices=first), Prices(4, prices=second), Prices(4, prices=[second])]
+    both(LISTS, TRUTH, metrics=metrics, bootstrap=20)
+
+
+def test_ignored_ratings_match_one_process():
+    truth = TRUTH.with_columns(rating=pl.int_range(len(TRUTH)) * 7.0)
+    both(LISTS, truth, metrics=["nDCG", "Recall"], top_k=4, train=TRAIN, implicit=True)
+    both(LISTS, truth, metrics=["nDCG(gain=linear)", "Recall"], top_k=4, train=TRAIN)
 
 
 def test_custom_metrics_by_name_match_one_process():
