@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from weft.config import Configuration
-    from weft.config.gates import ReadyGate
+    from weft.config.gates import Gate
     from weft.config.run import RunOutcome
     from weft.evaluation.result import Result
 
@@ -117,7 +117,7 @@ def _print_outcome(console: Console, outcome: RunOutcome, format_: str) -> None:
         print_comparison(console, comparison)
 
 
-def _pass_gates(console: Console, gates: Sequence[ReadyGate], results: Sequence[Result]) -> bool:
+def _pass_gates(console: Console, gates: Sequence[Gate], results: Sequence[Result]) -> bool:
     """Print the outcome of every gate; return True if all passed."""
     from weft.config.gates import judge_gates
 
@@ -220,7 +220,7 @@ def _check_user_tables(configuration: Configuration, folder: Path, *, overwrite:
 
 def _prepare_gates(
     configuration: Configuration, config: Path | None, texts: Sequence[str]
-) -> tuple[Configuration, list[ReadyGate]]:
+) -> tuple[Configuration, list[Gate]]:
     """Return the configuration with the metrics of all gates, and the gates with their baselines.
 
     Files in gates of a configuration are relative to its folder.

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from weft.errors import InputError, SettingError, did_you_mean
-from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result, describe_differences
 from weft.evaluation.result_io import load_result
 from weft.metrics.names import format_labels, parse_name, split_labels, unquoted_characters
@@ -48,7 +47,11 @@ _EXAMPLES = (
 
 @dataclass(frozen=True)
 class Gate:
-    """A condition. Its bound is `number`, or the value of `file` changed by `tolerance`."""
+    """A condition. Its bound is `number`, or the value of `file` changed by `tolerance`.
+
+    `prepare_gates` resolves the metric to `name`, its canonical name under the profile of the run,
+    and reads the file as `baseline`.
+    """
 
     text: str  # as written
     metric: str  # as written, with its labels
@@ -57,6 +60,8 @@ class Gate:
     file: Path | None = None
     tolerance: tuple[str, float] | None = None
     model: str | None = None
+    name: str = ""
+    baseline: Result | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -72,26 +77,17 @@ class Gate:
         """The metric to evaluate, without the labels of one of its values."""
         return split_labels(self.metric)[0]
 
-
-@dataclass(frozen=True)
-class ReadyGate:
-    """A gate with a known metric and model, and with its file read."""
-
-    gate: Gate
-    name: str  # the canonical name of the metric, under the profile of the run
-    baseline: Result | None = None
-    baseline_value: MetricValue | None = None
-
     @property
     def bound(self) -> float:
         """The number with which the value is compared."""
-        if self.baseline_value is None:
-            assert self.gate.number is not None
-            return self.gate.number
-        if self.gate.tolerance is None:
-            return self.baseline_value.value
-        sign, number = self.gate.tolerance
-        return float(_ARITHMETIC[sign](self.baseline_value.value, number))
+        if self.baseline is None:
+            assert self.number is not None
+            return self.number
+        value = self.baseline[self.name]
+        if self.tolerance is None:
+            return value
+        sign, number = self.tolerance
+        return float(_ARITHMETIC[sign](value, number))
 
 
 @dataclass(frozen=True)
@@ -173,22 +169,22 @@ def prepare_gates(
     models: Sequence[str],
     profile: str | None = None,
     folder: Path = Path(),
-) -> list[ReadyGate]:
+) -> list[Gate]:
     """Resolve metrics, check models and read files; files are relative to `folder`."""
     return [_prepare(gate, models, profile, folder) for gate in gates]
 
 
 def judge_gates(
-    gates: Iterable[ReadyGate], results: Sequence[Result]
+    gates: Iterable[Gate], results: Sequence[Result]
 ) -> tuple[list[GateOutcome], list[str]]:
     """Return the outcome of every gate for each of its models, and notes about baselines."""
     outcomes, notes = [], []
     for gate in gates:
         for result in results:
-            if gate.gate.model in (None, result.name):
+            if gate.model in (None, result.name):
                 outcomes.append(_judge(gate, result))
                 if gate.baseline is not None:
-                    name = str(gate.gate.file)
+                    name = str(gate.file)
                     notes += describe_differences(gate.baseline, name, result, "this run")
     return outcomes, list(dict.fromkeys(notes))
 
@@ -221,7 +217,7 @@ def _split_model(left: str) -> tuple[str | None, str]:
     return model, metric
 
 
-def _prepare(gate: Gate, models: Sequence[str], profile: str | None, folder: Path) -> ReadyGate:
+def _prepare(gate: Gate, models: Sequence[str], profile: str | None, folder: Path) -> Gate:
     if gate.model is not None and gate.model not in models:
         raise SettingError(
             f"the gate {gate.text!r} is about the model {gate.model!r}, which is not evaluated."
@@ -229,7 +225,7 @@ def _prepare(gate: Gate, models: Sequence[str], profile: str | None, folder: Pat
         )
     name = _canonical_metric(gate, profile)
     if gate.file is None:
-        return ReadyGate(gate, name)
+        return replace(gate, name=name)
     path = folder / gate.file
     try:
         baseline = load_result(path)
@@ -238,13 +234,12 @@ def _prepare(gate: Gate, models: Sequence[str], profile: str | None, folder: Pat
             f"the gate {gate.text!r}: {error} After the operator comes a number, or a result file "
             "as --out and Result.save write."
         ) from None
-    value = next((value for value in baseline.values if value.name == name), None)
-    if value is None:
+    if name not in list(baseline):
         raise SettingError(
             f"the gate {gate.text!r} compares {name}, which {path} does not have. It has: "
             f"{', '.join(baseline)}.{_hint_other_definition(name, baseline)}"
         )
-    return ReadyGate(gate, name, baseline, value)
+    return replace(gate, name=name, baseline=baseline)
 
 
 def _canonical_metric(gate: Gate, profile: str | None) -> str:
@@ -269,18 +264,18 @@ def _hint_other_definition(name: str, baseline: Result) -> str:
     return ""
 
 
-def _judge(gate: ReadyGate, result: Result) -> GateOutcome:
+def _judge(gate: Gate, result: Result) -> GateOutcome:
     try:
         value = result.entry(gate.name)
     except KeyError as error:
         raise SettingError(
-            f"the gate {gate.gate.text!r} for the model {result.name!r}: {error.args[0]}"
+            f"the gate {gate.text!r} for the model {result.name!r}: {error.args[0]}"
         ) from None
     bound = gate.bound
     reason = ""
     if math.isnan(value.value):
         reason = "the value is undefined, which passes no gate"
     elif math.isnan(bound):
-        reason = f"the value in {gate.gate.file} is undefined, which passes no gate"
-    passed = not reason and bool(_COMPARE[gate.gate.sign](value.value, bound))
-    return GateOutcome(gate.gate, result.name, value.name, value.value, bound, passed, reason)
+        reason = f"the value in {gate.file} is undefined, which passes no gate"
+    passed = not reason and bool(_COMPARE[gate.sign](value.value, bound))
+    return GateOutcome(gate, result.name, value.name, value.value, bound, passed, reason)
