@@ -208,6 +208,85 @@ def test_reads_every_form_of_scores(source, batch_size, expected):
     same(evaluate(source, batch_size=batch_size), expected[True])
 
 
+MASK = RNG.random((USERS, ITEMS)) < 0.3
+HIDDEN = SCORES.numpy().copy()
+HIDDEN[MASK] = 99  # the numbers under a mask must not be read
+
+
+@pytest.mark.parametrize("batch_size", [None, 7])
+@pytest.mark.parametrize("kind", ["float64", "float32", "int64", "uint8"])
+@pytest.mark.parametrize("is_model", [False, True])
+def test_masked_scores_are_minus_infinity(kind, is_model, batch_size):
+    masked = np.ma.masked_array(HIDDEN.astype(kind), MASK)
+    plain = np.where(MASK, -np.inf, SCORES.numpy())
+    source = (lambda users: masked[users.numpy()]) if is_model else masked
+    settings = {"batch_size": batch_size, "metrics": ["nDCG", "GAUC", "ItemCoverage"]}
+    same(evaluate(source, **settings), evaluate(plain, **settings))
+    sampled = {**settings, "metrics": "nDCG", "strategy": "sampled", "num_negatives": 5}
+    same(evaluate(source, **sampled), evaluate(plain, **sampled))
+
+
+def test_a_masked_array_without_masked_cells_is_an_array(expected):
+    for mask in (False, np.zeros((USERS, ITEMS), dtype=bool)):
+        same(evaluate(np.ma.masked_array(SCORES.numpy(), mask)), expected[True])
+        same(evaluate(SCORES, np.ma.masked_array(TRUTH, mask)), expected[True])
+
+
+def test_masked_item_ids_are_not_read_as_scores():
+    ids = np.ma.masked_array([[70, 3, 5], [5, 90, 9]], [[0, 0, 0], [0, 0, 1]])
+    with pytest.raises(InputError, match="look like item ids"):
+        weft.evaluate(ids, {0: [1], 1: [2]}, metrics="MRR", top_k=2)
+
+
+def _update(**changes):
+    target, users, items = np.eye(2), np.arange(2), np.array([[0, 1], [2, 3]])
+    arguments = {"target": target, "user_indices": users, "items": items, **changes}
+    evaluator = weft.Evaluator(metrics="MRR", top_k=2, num_items=5)
+    evaluator.update(torch.rand(2, 2), **arguments)
+
+
+HALF_MASKED = np.ma.masked_array(np.ones((2, 2), dtype=np.int64), [[0, 1], [0, 0]])
+MASKED_ROW = HALF_MASKED[0]
+
+
+@pytest.mark.parametrize(
+    "call",
+    {
+        "truth": lambda: evaluate(SCORES, np.ma.masked_array(TRUTH, MASK)),
+        "train": lambda: evaluate(SCORES, train=np.ma.masked_array(TRAIN, MASK)),
+        "candidates": lambda: evaluate(SCORES, candidates=np.ma.masked_array(TRUTH, MASK)),
+        "user_embeddings": lambda: weft.Factors(HALF_MASKED, np.eye(2)),
+        "item_embeddings": lambda: weft.Factors(np.eye(2), HALF_MASKED),
+        "item_biases": lambda: weft.Factors(np.eye(2), np.eye(2), item_biases=MASKED_ROW),
+        "ids of weft.TopKItems": lambda: weft.TopKItems(HALF_MASKED),
+        "scores of weft.TopKItems": lambda: weft.TopKItems(np.eye(2, dtype=int), HALF_MASKED),
+        "users": lambda: evaluate(SCORES, users=np.ma.masked_equal(np.arange(USERS), 3)),
+        "items": lambda: evaluate(SCORES, items=np.ma.masked_equal(np.arange(ITEMS), 3)),
+        "item_features": lambda: evaluate(
+            SCORES,
+            item_features=np.ma.masked_array(np.eye(ITEMS), np.eye(ITEMS)),
+            metrics="SRecall",
+        ),
+        "target": lambda: _update(target=HALF_MASKED),
+        "row 1 of target": lambda: _update(target=[[0], MASKED_ROW]),
+        "user_indices": lambda: _update(user_indices=MASKED_ROW),
+    }.items(),
+    ids=lambda call: call[0],
+)
+def test_other_masked_arrays_are_refused(call):
+    what, function = call
+    with pytest.raises(InputError, match=f"^{what}.* masked array with [0-9]+ masked cells"):
+        function()
+
+
+def test_masked_labels_are_missing():
+    labels = np.arange(ITEMS) % 3
+    settings = {"metrics": "REO", "top_k": 4}
+    masked = evaluate(SCORES, item_clusters=np.ma.masked_array(labels, MASK[0]), **settings)
+    given = {item: int(labels[item]) for item in np.flatnonzero(~MASK[0])}
+    assert masked["REO@4"] == evaluate(SCORES, item_clusters=given, **settings)["REO@4"]
+
+
 def test_factors_of_two_types_use_the_wider_type():
     pair = weft.Factors(
         torch.ones(1, 1), torch.tensor([[1.0], [1.0 + 2**-40]], dtype=torch.float64)

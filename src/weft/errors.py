@@ -171,6 +171,17 @@ def check_bool(name: str, value: object) -> bool:
     return bool(value)
 
 
+def check_unmasked(data: object, what: str, fix: str) -> None:
+    """Raise `InputError` for an array with masked cells, which conversions would drop silently."""
+    from numpy import ma  # settings are read without NumPy
+
+    if isinstance(data, ma.MaskedArray) and ma.is_masked(data):
+        raise InputError(
+            f"{what} is a masked array with {data.mask.sum()} masked cells, which have no "
+            f"value; {fix}."
+        )
+
+
 def check_threshold(threshold: object) -> float | None:
     """Return a relevance threshold as a float, None if there is none.
 

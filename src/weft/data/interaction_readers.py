@@ -13,7 +13,7 @@ from weft.data.interactions import InteractionTable
 from weft.data.readers.files import is_file
 from weft.data.readers.role_assignment import ROLES_OF_USE
 from weft.data.row_readers import is_frame, library_of, read_rows
-from weft.errors import InputError
+from weft.errors import InputError, check_unmasked
 
 
 def read_interactions(data: Any, where: str) -> InteractionTable:
@@ -44,6 +44,7 @@ def _read_unchecked(data: Any, where: str, *, use: str) -> InteractionTable:
     if library == "torch" and hasattr(data, "layout"):
         return _from_torch(data, where)
     if isinstance(data, np.ndarray):
+        check_unmasked(data, where, "give array.filled(0), where 0 is no interaction")
         return _from_dense(data, where)
     raise InputError(
         f"{where} is a {type(data).__name__}; expected a path, a polars or pandas frame (user, "

@@ -17,7 +17,7 @@ from weft.data.readers.files import is_file, read_table
 from weft.data.readers.roles import COLUMNS, check_unique_columns, find_column_name
 from weft.data.row_readers import is_frame
 from weft.data.vocabulary import Vocabulary, id_series
-from weft.errors import InputError, SettingError, setting_ref
+from weft.errors import InputError, SettingError, check_unmasked, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
@@ -151,6 +151,8 @@ def _to_raw_labels(data: Any) -> Any:
 
     if isinstance(data, torch.Tensor):
         data = data.detach().cpu().numpy()
+    if np.ma.is_masked(data):
+        return data.tolist()  # None where there is no label
     if isinstance(data, np.ndarray) and data.dtype.kind in "iuU":
         data = pl.Series(data)
     if not isinstance(data, pl.Series):
@@ -171,6 +173,7 @@ def _to_collection(labels: Any) -> Collection[Any]:
 def _from_matrix(data: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.int64], RawLabels]:
     """Return the columns that are not 0 in each row."""
     kinds = f"{ids.kind}s"
+    check_unmasked(data, where, "give array.filled(0), where 0 is no feature")
     try:
         table = read_interactions(data, where)
     except InputError:

@@ -15,7 +15,7 @@ from weft.data.devices import float_type, is_host_readable, to_device
 from weft.data.interaction_readers import read_interactions
 from weft.data.interactions import Interactions
 from weft.data.tensors import SparseRows
-from weft.errors import InputError
+from weft.errors import InputError, check_unmasked
 
 _REPEATED = "target holds the same (row, item) twice; each item may occur once per row."
 
@@ -39,6 +39,7 @@ def read_target(
     if isinstance(target, SparseRows):
         return target
     if candidates is not None and _has_shape(target, candidates.shape):
+        check_unmasked(target, "target", "give array.filled(0), where 0 is no interaction")
         dense = torch.as_tensor(target)
         if _is_dense(dense):
             return _read_candidate_ratings(
@@ -173,6 +174,7 @@ def _pad_lists(lists: Sequence[Any]) -> Tensor:
     rows = []
     for number, items in enumerate(lists):
         is_array = isinstance(items, (Tensor, np.ndarray))
+        check_unmasked(items, f"row {number} of target", "give array.compressed()")
         row = torch.as_tensor(items) if is_array else _as_integers(items)
         is_invalid = row is None or row.ndim > 1 or row.is_complex()
         if row is None or is_invalid or (row.is_floating_point() and row.numel()):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from weft.data.positions import are_positions
 from weft.data.vocabulary import Vocabulary
-from weft.errors import InputError
+from weft.errors import InputError, check_unmasked
 
 if TYPE_CHECKING:
     import polars as pl
@@ -90,6 +90,9 @@ def _to_array(data: Any, name: str) -> NDArray[Any]:
     if hasattr(data, "detach"):  # a torch tensor
         data = data.detach().cpu()
         data = (data.double() if data.is_floating_point() else data).numpy()
+    check_unmasked(
+        data, f"{name} of weft.TopKItems", "give the id -1 (padding) there, ids.filled(-1)"
+    )
     array = np.asarray(data)
     if array.ndim != 2:
         raise InputError(
@@ -137,7 +140,10 @@ def check_no_item_ids(scores: Any) -> None:
     is_float = scores.is_floating_point() if hasattr(scores, "detach") else None
     if is_float or not 0 < num_columns <= _MAX_COLUMNS:
         return
-    sample = _to_array(scores[:_SAMPLE_ROWS], "scores")
+    sample = scores[:_SAMPLE_ROWS]
+    if np.ma.is_masked(sample) and sample.dtype.kind in "iu":
+        sample = sample.astype(np.int64).filled(_PADDING)
+    sample = _to_array(np.ma.getdata(sample) if is_float is None else sample, "scores")
     if sample.dtype.kind not in "iu" or (sample < _PADDING).any():
         return
     ordered = np.sort(sample, axis=1)

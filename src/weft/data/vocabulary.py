@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError, setting_ref
+from weft.errors import InputError, check_unmasked, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
@@ -229,6 +229,7 @@ def series_of_ids(ids: Any, kind: str, where: str) -> pl.Series:
             f"{where} is {ids!r}, a {type(ids).__name__}, which has no order of {kind} ids; "
             "give them as a list or an array."
         )
+    check_unmasked(ids, where, "give an id in every place, or array.compressed()")
     return _series_of_values(ids if isinstance(ids, np.ndarray) else list(ids), kind, where)
 
 

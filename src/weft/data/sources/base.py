@@ -75,8 +75,12 @@ def check_scores(scores: Any, what: str) -> None:
 
 
 def as_tensor(data: Any, what: str) -> Tensor:
-    """Return scores as a floating-point tensor; integers become float64, exact up to 2**53."""
+    """Return scores as a floating-point tensor; integers become float64, exact up to 2**53.
+
+    The masked cells of a masked array become -inf."""
     check_scores(data, what)
+    if isinstance(data, np.ma.MaskedArray):
+        return _fill_masked(data, what)
     if isinstance(data, np.ndarray):
         data = _share_array(data)
     scores: Tensor = data.detach()
@@ -98,6 +102,13 @@ def as_tensor(data: Any, what: str) -> Tensor:
                 "scores."
             )
     return scores.double()
+
+
+def _fill_masked(array: np.ma.MaskedArray[Any, Any], what: str) -> Tensor:
+    scores = as_tensor(array.data, what)
+    if not np.ma.is_masked(array):
+        return scores
+    return scores.masked_fill(torch.from_numpy(np.ma.getmaskarray(array)), -torch.inf)
 
 
 def _share_array(array: np.ndarray[Any, Any]) -> Tensor:

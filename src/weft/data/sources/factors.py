@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.sources.base import as_tensor, digest_samples
-from weft.errors import InputError
+from weft.errors import InputError, check_unmasked
 
 _TILE_VALUES = 1 << 20  # values of item embeddings that are selected at once
 # Selecting embeddings is cheaper than multiplying all of them if there are this many times more
@@ -44,8 +44,8 @@ class Factors:
         user_biases: Any = None,
         item_biases: Any = None,
     ) -> None:
-        self._users = as_tensor(user_embeddings, "user_embeddings")
-        self._items = as_tensor(item_embeddings, "item_embeddings")
+        self._users = _read_factors(user_embeddings, "user_embeddings")
+        self._items = _read_factors(item_embeddings, "item_embeddings")
         shapes = list(self._users.shape), list(self._items.shape)
         if any(len(shape) != 2 for shape in shapes) or shapes[0][1] != shapes[1][1]:
             raise InputError(
@@ -63,7 +63,7 @@ class Factors:
     def _read_biases(data: Any, name: str, embeddings: Tensor) -> Tensor | None:
         if data is None:
             return None
-        biases = as_tensor(data, name).flatten()
+        biases = _read_factors(data, name).flatten()
         if len(biases) != len(embeddings):
             raise InputError(
                 f"{name} has {len(biases)} values for {len(embeddings)} embeddings; expected one "
@@ -130,3 +130,10 @@ class Factors:
     def fingerprint(self) -> str:
         """Return a digest of a sample of the factors."""
         return digest_samples(self._users, self._items, self._user_biases, self._item_biases)
+
+
+def _read_factors(data: Any, name: str) -> Tensor:
+    check_unmasked(
+        data, name, "give a number for each, or -inf as the bias of an item to leave out"
+    )
+    return as_tensor(data, name)

@@ -16,7 +16,9 @@ from weft.errors import InputError
 
 
 class ScoreMatrix:
-    """Scores `[users, items]`, torch or NumPy; batches are views, or converted one by one."""
+    """Scores `[users, items]`, torch or NumPy; batches are views, or converted one by one.
+
+    Masked cells of a NumPy masked array are -inf."""
 
     kind = "score matrix"
     supports_item_subsets = True
@@ -63,4 +65,6 @@ def _supports_views(scores: Any) -> bool:
     """True if rows can be used without copying: contiguous floating-point numbers."""
     if isinstance(scores, Tensor):
         return scores.is_floating_point() and scores.is_contiguous()
+    if np.ma.is_masked(scores):
+        return False
     return bool(scores.dtype.kind == "f" and scores.dtype.isnative and scores.flags.c_contiguous)

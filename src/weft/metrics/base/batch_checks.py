@@ -9,7 +9,7 @@ from torch import Tensor
 
 from weft.data.devices import is_host_readable, to_device
 from weft.data.sources.base import as_tensor
-from weft.errors import InputError
+from weft.errors import InputError, check_unmasked
 
 
 def check_batch(preds: Any, user_indices: Any, *, first: int = 0) -> tuple[Tensor, Tensor]:
@@ -24,6 +24,7 @@ def check_batch(preds: Any, user_indices: Any, *, first: int = 0) -> tuple[Tenso
     scores = as_tensor(preds, "preds")
     if user_indices is None:
         return scores, torch.arange(first, first + len(preds), device=preds.device)
+    check_unmasked(user_indices, "user_indices", "give the number of each user")
     users = to_device(torch.as_tensor(user_indices), preds.device)
     if users.shape != preds.shape[:1]:
         raise InputError(
@@ -38,6 +39,7 @@ def check_batch(preds: Any, user_indices: Any, *, first: int = 0) -> tuple[Tenso
 
 def check_item_numbers(items: Any, scores: Tensor) -> Tensor:
     """Return the item number of each score, `[batch, n]`."""
+    check_unmasked(items, "items", "give array.filled(-1), where -1 fills short rows")
     numbers = to_device(torch.as_tensor(items), scores.device)
     if numbers.shape != scores.shape:
         raise InputError(

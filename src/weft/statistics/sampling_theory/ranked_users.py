@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from weft.errors import InputError, SettingError, setting_ref
+from weft.errors import InputError, SettingError, check_unmasked, setting_ref
 from weft.statistics.pairing import Integers
 
 
@@ -68,6 +68,7 @@ def _read_rows(ranks: Any, source: str) -> list[Integers]:
             f"{source} are a {type(ranks).__name__}; give one rank for each user, or a list of "
             "ranks for each."
         )
+    check_unmasked(ranks, source, "give the rank of every user")
     rows = [np.atleast_1d(np.asarray(row)) for row in ranks]
     for row in rows:
         if row.ndim != 1 or (row.dtype.kind not in "iu" and len(row)):
