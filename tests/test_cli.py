@@ -1076,6 +1076,12 @@ def test_spark_writes_its_values_per_user(folder, call, engines):
     )
     call(*again, "--overwrite", "-m", "Precision@2", cwd=folder)
     assert weft.load_result(folder / "there" / "good.json").per_user.columns[-1] == "Precision@2"
+    for name in ("good", "poor"):
+        (folder / "there" / f"{name}.per_user.parquet").rename(folder / name)
+    (folder / "poor").rename(folder / "there" / "good.per_user.parquet")
+    (folder / "good").rename(folder / "there" / "poor.per_user.parquet")
+    swapped = call("compare", "there/good.json", "there/poor.json", cwd=folder, code=2).stderr
+    assert "good.per_user.parquet: not the Parquet table that good.json was saved with" in swapped
     assert sorted(path.name for path in (folder / "there").iterdir()) == names
     call(*BRIEF, "--engine", "spark", "--out", "here", "--per-user", "--overwrite", cwd=folder)
     assert (folder / "here" / "good.per_user.parquet").is_dir()

@@ -280,6 +280,48 @@ def test_notes_a_missing_table(tmp_path, result):
     )
 
 
+def two_results(folder):
+    """Save two results with values per user and labels as a.json and b.json."""
+    for name, metric in {"a": "MRR@2", "b": "nDCG@2"}.items():
+        made = evaluate(
+            metrics=metric,
+            per_user=True,
+            truth={0: {0: 1}, 1: {2: 1}},
+            slices={"kind": {0: name, 1: name}},
+        )
+        made.save(folder / f"{name}.json")
+
+
+@pytest.mark.parametrize("table", ["per_user", "user_labels"])
+def test_rejects_tables_of_another_result(tmp_path, table):
+    two_results(tmp_path)
+    one, other = (tmp_path / f"{name}.{table}.parquet" for name in "ab")
+    original = one.read_bytes()
+    other.rename(one)
+    message = rf"a\.{table}\.parquet: not the Parquet table that a\.json was saved with"
+    with pytest.raises(InputError, match=message):
+        weft.load_result(tmp_path / "a.json")
+    one.write_bytes(original)
+    assert weft.load_result(tmp_path / "a.json").per_user is not None
+
+
+def test_rejects_a_result_under_the_name_of_another(tmp_path):
+    two_results(tmp_path)
+    (tmp_path / "a.json").write_text(
+        (tmp_path / "b.json").read_text().replace("b.per_user", "a.per_user")
+    )
+    with pytest.raises(InputError, match=r"a\.per_user\.parquet: not the Parquet table"):
+        weft.load_result(tmp_path / "a.json")
+
+
+def test_reads_results_without_digests(tmp_path):
+    two_results(tmp_path)
+    document = json.loads((tmp_path / "a.json").read_text())
+    assert set(document.pop("digests")) == {"per_user", "user_labels"}
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    assert weft.load_result(tmp_path / "a.json").per_user.height == 2
+
+
 def leftovers(folder):
     return sorted(entry.name for entry in folder.iterdir())
 
@@ -400,6 +442,7 @@ BROKEN = {
         json.dumps(GOOD | {"per_user": "../secret.parquet"}).encode(),
         "per_user|secret",
     ),
+    "digests of another type": (json.dumps(GOOD | {"digests": 5}).encode(), "int"),
     "a table of another type": (json.dumps(GOOD | {"per_user": 5}).encode(), "per_user"),
 }
 

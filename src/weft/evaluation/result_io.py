@@ -4,37 +4,49 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from weft.errors import InputError
 from weft.evaluation.atomic_files import Writer
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import FORMAT, FRAMES, VERSION, Result, frame_schema
+from weft.evaluation.table_digests import digest_table, write_table
 
 if TYPE_CHECKING:
     import polars as pl
 
 # Tables about users, which have files of their own, and their names in messages.
 _USER_TABLES = {"per_user": "per-user values", "user_labels": "labels of the users"}
+_DIGESTS = "digests"  # key of the tables' digests in the JSON file
 
 
 def result_files(
-    result: Result, path: Path, *, external: Collection[str] = ()
+    result: Result, path: Path, *, external: Mapping[str, Path] | None = None
 ) -> dict[Path, Writer]:
     """Return the files of a result that is saved as `path`, for `write_files`.
 
-    `external` names tables that the caller writes itself, to their `table_path`.
+    The JSON file holds the digests of the tables, and therefore comes last. `external` maps tables
+    that the caller moves to their `table_path` itself to where they are now.
     """
     tables = {name: table for name in _USER_TABLES if (table := getattr(result, name)) is not None}
+    digests = {name: digest_table(file) for name, file in (external or {}).items()}
     document = result.to_dict()
-    document |= {name: table_path(path, name).name for name in (*tables, *external)}
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    document |= {name: table_path(path, name).name for name in (*tables, *digests)}
+
+    def write_document(file: IO[bytes]) -> None:
+        fields = document | ({_DIGESTS: digests} if digests else {})
+        text = json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        file.write(text.encode())
+
+    def table_writer(name: str, table: pl.DataFrame) -> Writer:
+        return lambda file: digests.update({name: write_table(table, file)})
+
     files: dict[Path, Writer] = {
-        path.with_name(document[name]): table.write_parquet for name, table in tables.items()
+        path.with_name(document[name]): table_writer(name, table) for name, table in tables.items()
     }
-    return files | {path: lambda file: file.write(text.encode())}
+    return files | {path: write_document}
 
 
 def table_path(path: Path, table: str) -> Path:
@@ -48,7 +60,8 @@ def load_result(path: str | Path) -> Result:
     """Read a result that `Result.save` wrote.
 
     Tables about users that are missing from the folder are None, and a note is added. Raises
-    `InputError` for files that are not results, incomplete, or of another version of the format.
+    `InputError` for files that are not results, incomplete, or of another version of the format,
+    and for tables that were not saved with this result.
     """
     path = Path(path)
     document = _read_document(path)
@@ -70,6 +83,7 @@ def load_result(path: str | Path) -> Result:
             "per_user": _file_name("per_user", document["per_user"]),
             "user_labels": _file_name("user_labels", document.get("user_labels")),
         }
+        digests = dict(document.get(_DIGESTS, {}))  # missing from older files
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
             f"{path}: incomplete or changed: values, name, counts, notes, settings, provenance or "
@@ -78,7 +92,7 @@ def load_result(path: str | Path) -> Result:
     for table, file in files.items():
         if file is None:
             continue
-        fields[table] = _read_table(path.with_name(file))
+        fields[table] = _read_table(path.with_name(file), digests.get(table), path)
         if fields[table] is None:
             notes.append(
                 f"the {_USER_TABLES[table]} were saved as {file}, which is not in the folder of "
@@ -125,13 +139,22 @@ def _file_name(table: str, name: Any) -> str | None:
     return name
 
 
-def _read_table(path: Path) -> pl.DataFrame | None:
-    """Read a Parquet file, or a folder of them sorted by user; None if there is none."""
+def _read_table(path: Path, digest: str | None, result_path: Path) -> pl.DataFrame | None:
+    """Read a Parquet file, or a folder of them sorted by user; None if there is none.
+
+    Raises `InputError` if the table has another digest than the result, unless that has none.
+    """
     import polars as pl
 
     if not path.exists():
         return None
     try:
+        if digest is not None and digest != digest_table(path):
+            raise InputError(
+                f"{path}: not the Parquet table that {result_path.name} was saved with (its "
+                f"digest differs); files of two results were mixed, or one was changed. Put back "
+                "the file that was written with it, or evaluate again."
+            )
         if path.is_dir():
             return pl.read_parquet(path / "*.parquet", glob=True).sort("user")
         return pl.read_parquet(path)

@@ -33,16 +33,19 @@ def save_results(results: Sequence[Result], folder: Path) -> list[Path]:
     """
     paths = result_paths([result.name for result in results], folder)
     tables = {path: getattr(result, "per_user_table", None) for result, path in zip(results, paths)}
-    in_spark = {path: table for path, table in tables.items() if table is not None}
-    files: dict[Path, Writer] = {}
-    for result, path in zip(results, paths):
-        files |= result_files(result, path, external=["per_user"] if path in in_spark else [])
+    in_spark = {
+        table_path(path, "per_user"): table for path, table in tables.items() if table is not None
+    }
     summaries = {folder / SUMMARY_FILE: _text_writer(to_csv(results))}
     if any(result.slices is not None for result in results):
         summaries[folder / SLICES_FILE] = _text_writer(slices_to_csv(results))
-    files |= summaries
-    with _spark_folders({table_path(path, "per_user"): in_spark[path] for path in in_spark}):
-        write_files(files)
+    with _spark_folders(in_spark) as written:
+        files: dict[Path, Writer] = {}
+        for result, path in zip(results, paths):
+            table = written.get(table_path(path, "per_user"))
+            external = {} if table is None else {"per_user": table}
+            files |= result_files(result, path, external=external)
+        write_files(files | summaries)
     return [*paths, *summaries]
 
 
@@ -56,10 +59,11 @@ def result_paths(names: Sequence[str], folder: Path) -> list[Path]:
 
 
 @contextmanager
-def _spark_folders(tables: Mapping[Path, Any]) -> Iterator[None]:
+def _spark_folders(tables: Mapping[Path, Any]) -> Iterator[Mapping[Path, Path]]:
     """Write Spark tables to temporary folders, and move them to their paths if the block succeeds.
 
-    Raises `InputError` if the files are not on this machine.
+    Yields the temporary folder of each path. Raises `InputError` if the files are not on this
+    machine.
     """
     written: dict[Path, Path] = {}
     try:
@@ -73,7 +77,7 @@ def _spark_folders(tables: Mapping[Path, Any]) -> Iterator[None]:
                     f"{path}: Spark wrote the values per user, but they are not here: each "
                     "machine wrote to a disk of its own. Give a folder that all machines share."
                 )
-        yield
+        yield written
         for path, folder in written.items():
             if path.is_dir():
                 shutil.rmtree(path)
