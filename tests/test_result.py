@@ -667,6 +667,25 @@ def test_gain_and_threshold_of_ratings_are_noted(metrics, settings, gain):
             assert all(word in notes[0] for word in ("linear", "relevance_threshold", "implicit"))
 
 
+@pytest.mark.parametrize(
+    ("metrics", "settings", "is_noted"),
+    [
+        (["MRR", "Recall"], {}, True),
+        ("nDCG(gain=binary)", {}, True),
+        ("Recall", {"relevance_threshold": 2}, False),
+        ("Recall", {"implicit": True}, False),
+        (["ItemCoverage", "RMSE"], {}, False),
+        ("nDCG", {}, False),  # the note on gains states the threshold too
+    ],
+)
+def test_threshold_of_ratings_is_noted_without_gains(metrics, settings, is_noted):
+    result = weft.evaluate(STEPS, GRADED, metrics=metrics, top_k=[2], **settings)
+    notes = [note for note in result.notes if "every rating above 0 is relevant. The" in note]
+    thresholds = [note for note in notes if not note.startswith(GAIN_NOTE)]
+    assert len(thresholds) == is_noted
+    assert all("relevance_threshold" in note for note in thresholds)
+
+
 @pytest.mark.parametrize("rating", [2, 0.5, 3])
 def test_ratings_of_zero_and_one_need_no_note(rating):
     plain = weft.evaluate(STEPS, {0: {0: 1, 1: 0}, 1: {1: 1}}, metrics="nDCG@2")

@@ -140,12 +140,19 @@ def large_rating_notes(metric_set: MetricSet, counts: Counts) -> Iterator[str]:
 
 
 def _rating_notes(evaluator: Evaluator) -> Iterator[str]:
-    """Yield how ratings enter the metrics of the run, if they are gains."""
-    gains = evaluator.metric_set.gains
+    """Yield how ratings enter the metrics of the run: as gains, or as what is relevant."""
+    gains, threshold = evaluator.metric_set.gains, evaluator.settings.relevance_threshold
     if not gains:
+        is_counted = threshold is None and evaluator.metric_set.select_names(
+            lambda metric: metric.family == "accuracy"
+        )
+        if is_counted:
+            yield (
+                "the truth has ratings other than 0 and 1, and every rating above 0 is relevant. "
+                "The setting relevance_threshold changes this"
+            )
         return
     used = "; ".join(f"{_GAINS[gain]} in {', '.join(names)}" for gain, names in gains.items())
-    threshold = evaluator.settings.relevance_threshold
     relevant = "every rating above 0" if threshold is None else f"a rating from {threshold:g} on"
     yield (
         f"the truth has ratings r other than 0 and 1: the gain is {used}, and {relevant} is "
