@@ -420,12 +420,12 @@ def test_sending_does_not_synchronize_and_receiving_does():
 # --------------------------------------------------------------------------------------- what is wr
 
 
-def _unchecked(item):
+def _unchecked(item, pointers=(0, 1, 2, 2)):
     """A CSR target with this item, about which torch was not asked whether it is a column."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(
-            [0, 1, 2, 2], [2, item], torch.ones(2), size=(3, ITEMS), check_invariants=False
+            list(pointers), [2, item], torch.ones(2), size=(3, ITEMS), check_invariants=False
         )
 
 
@@ -434,12 +434,12 @@ def faulty():
     scores, users = torch.rand(3, ITEMS), torch.arange(3)
     ids, ones = torch.tensor([[1, 2], [3, -1], [-1, -1]]), torch.ones(3)
 
-    def cells(rows, items, values):
+    def cells(rows, items, values, is_checked=True):
         return torch.sparse_coo_tensor(
             torch.tensor([rows, items]),
             torch.tensor(values),
             size=(3, ITEMS),
-            check_invariants=True,
+            check_invariants=is_checked,
         )
 
     def with_score(value, *place):
@@ -471,6 +471,16 @@ def faulty():
             "bad_targets",
         ),
         "no column": ((scores, _unchecked(ITEMS), users), "bad_targets"),
+        "no row": (
+            (scores, cells([0, 3], [2, 3], [1.0, 1.0], is_checked=False), users),
+            "bad_targets",
+        ),
+        "a negative row": (
+            (scores, cells([0, -1], [2, 3], [1.0, 1.0], is_checked=False), users),
+            "bad_targets",
+        ),
+        "pointers behind the end": ((scores, _unchecked(3, (0, 1, 2, 9)), users), "bad_targets"),
+        "descending pointers": ((scores, _unchecked(3, (0, 2, 1, 2)), users), "bad_targets"),
         "a rating of NaN": (
             (scores, cells([0, 1], [2, 3], [1.0, torch.nan]), users),
             "bad_ratings",

@@ -287,6 +287,86 @@ def test_masked_labels_are_missing():
     assert masked["REO@4"] == evaluate(SCORES, item_clusters=given, **settings)["REO@4"]
 
 
+def _coo(row, column):
+    indices = torch.tensor([[0, row], [1, column]])
+    return torch.sparse_coo_tensor(indices, torch.ones(2), (USERS, ITEMS), check_invariants=False)
+
+
+def _csr(column, **pointers):
+    """A torch CSR matrix with one value per row, and some wrong row pointers."""
+    crow = torch.arange(USERS + 1)
+    for row, pointer in pointers.items():
+        crow[int(row.removeprefix("row"))] = pointer
+    columns = torch.arange(USERS)
+    columns[3] = column
+    return torch.sparse_csr_tensor(
+        crow, columns, torch.ones(USERS), (USERS, ITEMS), check_invariants=False
+    )
+
+
+def _scipy(kind, name, place, value):
+    """A SciPy matrix with one wrong index, which SciPy does not check after construction."""
+    matrix = sp.eye(USERS, ITEMS, format=kind)
+    getattr(matrix, name)[place] = value
+    return matrix
+
+
+WRONG_INDICES = {
+    "coo column": (lambda: _coo(2, ITEMS), "column 15"),
+    "coo far column": (lambda: _coo(2, 10**12), "column 1000000000000"),
+    "coo negative column": (lambda: _coo(2, -1), "column -1"),
+    "coo row": (lambda: _coo(USERS, 2), "row 12"),
+    "coo negative row": (lambda: _coo(-3, 2), "row -3"),
+    "csr column": (lambda: _csr(ITEMS), "column 15"),
+    "csr negative column": (lambda: _csr(-1), "column -1"),
+    "csr last pointer": (lambda: _csr(2, row12=10**9), "index pointers"),
+    "csr short last pointer": (lambda: _csr(2, row12=11), "12 values but 11 row indices"),
+    "csr first pointer": (lambda: _csr(2, row0=1), "index pointers"),
+    "csr descending pointers": (lambda: _csr(2, row5=9), "index pointers"),
+    "scipy coo column": (lambda: _scipy("coo", "col", 2, ITEMS), "column 15"),
+    "scipy coo row": (lambda: _scipy("coo", "row", 2, -1), "row -1"),
+    "scipy csr column": (lambda: _scipy("csr", "indices", 2, 99), "axis 1 index 99"),
+    "scipy csr pointer": (lambda: _scipy("csr", "indptr", -1, 10**6), "index pointers"),
+    "scipy csc row": (lambda: _scipy("csc", "indices", 2, 99), "axis 0 index 99"),
+    "scipy csc pointer": (lambda: _scipy("csc", "indptr", 3, -7), "index pointers"),
+    "scipy bsr column": (lambda: _scipy("bsr", "indices", 0, 99), "axis 1 index"),
+    "scipy bsr pointer": (lambda: _scipy("bsr", "indptr", -1, 10**6), "index pointers"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_INDICES)
+def test_refuses_wrong_indices_of_sparse_matrices(name):
+    build, got = WRONG_INDICES[name]
+    matrix = build()
+    expected = rf"is a sparse matrix \[12, 15\] with .*{got}"
+    calls = {
+        "truth": lambda: evaluate(SCORES, matrix),
+        "train": lambda: evaluate(SCORES, train=matrix),
+        "candidates": lambda: evaluate(SCORES, candidates=matrix),
+        "target": lambda: weft.Evaluator("MRR", 3).update(SCORES, matrix),
+    }
+    calls["train of Evaluator"] = lambda: weft.Evaluator("MRR", 3, train=matrix)
+    calls["train of EPC"] = lambda: weft.metrics.EPC(k=3, train=matrix)
+    for where, call in calls.items():
+        with pytest.raises(InputError, match=f"^{where.split()[0]} {expected}"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value", "got"),
+    [("indices", 2, 99, "index 99"), ("indices", 2, -1, "index"), ("indptr", -1, 10**6, "index")],
+)
+def test_refuses_wrong_indices_of_features(name, place, value, got):
+    wrong = {"item_features": _scipy("csr", name, place, value), "metrics": "SRecall"}
+    with pytest.raises(InputError, match=f"^item_features is a sparse matrix .* with .*{got}"):
+        evaluate(SCORES[:, :USERS], TRUTH[:, :USERS], train=None, **wrong)
+
+
+def test_item_ids_beyond_63_bits_are_refused():
+    with pytest.raises(InputError, match="beyond 63 bits"):
+        weft.TopKItems(np.array([[2**63 + 5, 1]], dtype=np.uint64))
+
+
 def test_factors_of_two_types_use_the_wider_type():
     pair = weft.Factors(
         torch.ones(1, 1), torch.tensor([[1.0], [1.0 + 2**-40]], dtype=torch.float64)

@@ -30,6 +30,18 @@ from collections.abc import Callable, Iterable
 # A reference to a setting inside a message: \x02 name \x1f repr(value), possibly empty, \x03.
 _REFERENCE = re.compile("\x02([^\x1f\x03]*)\x1f([^\x03]*)\x03")
 _NO_VALUE = object()
+# Control characters except tab and line feed, characters that override the direction of text, and
+# lone surrogates, which cannot be encoded.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def escape_controls(text: str) -> str:
+    r"""Return the text with characters that could steer a terminal printed as `\u001b`.
+
+    Names, labels and ids come from data: whatever is printed goes through this function, in
+    messages by `render`, in commands by `weft.cli.output`. Escapes are also valid inside JSON.
+    """
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def setting_ref(name: str, value: object = _NO_VALUE) -> str:
@@ -49,9 +61,12 @@ def python_style(name: str, value: str) -> str:
 def render(message: str, style: Callable[[str, str], str] = python_style) -> str:
     """Return the message with each reference to a setting printed by `style(name, repr_of_value)`.
 
-    `repr_of_value` is empty where the message names the setting without a value.
+    `repr_of_value` is empty where the message names the setting without a value. Control characters
+    are escaped.
     """
-    return _REFERENCE.sub(lambda reference: style(reference[1], reference[2]), message)
+    return escape_controls(
+        _REFERENCE.sub(lambda reference: style(reference[1], reference[2]), message)
+    )
 
 
 class WeftError(Exception):

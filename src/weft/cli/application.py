@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from weft.cli.check_command import check
 from weft.cli.compare_command import compare
 from weft.cli.demo_command import demo
-from weft.cli.error_handling import CommandGroup, show_tracebacks
+from weft.cli.error_handling import CommandGroup, print_text, show_tracebacks
 from weft.cli.evaluate_command import evaluate
 from weft.cli.metrics_command import metrics
 from weft.cli.schema_command import schema
@@ -48,7 +47,7 @@ def main() -> None:
     import warnings
 
     def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-        print(f"warning: {message}", file=sys.stderr)
+        print_text(f"warning: {message}", stderr=True)
 
     warnings.showwarning = show_warning  # without the line of code that raised it
     app(prog_name="weft")
@@ -58,7 +57,7 @@ def _print_version(is_requested: bool) -> None:
     if is_requested:
         from importlib.metadata import version
 
-        print(f"weft {version('weft')}")
+        print_text(f"weft {version('weft')}")
         raise typer.Exit
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from weft.cli.error_handling import Debug
+from weft.cli.error_handling import Debug, print_text
 from weft.cli.evaluate_command import load_configuration
 from weft.cli.options import (
     FILE_OPTIONS,
@@ -65,6 +65,6 @@ def check(
         from weft.diagnostics import check_configuration
 
         checked = check_configuration(load_configuration("weft check", config, options), step)
-    print(checked.to_json() if chosen == "json" else checked)
+    print_text(checked.to_json() if chosen == "json" else str(checked))
     if checked.of("error") or (strict and checked.of("warning")):
         raise typer.Exit(1)

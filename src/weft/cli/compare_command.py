@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from weft._choices import CorrectionName, TestName, choices
-from weft.cli.error_handling import Debug
+from weft.cli.error_handling import Debug, print_text
 from weft.cli.flags import split_names
 from weft.cli.options import (
     RESULT_FORMATS,
@@ -143,7 +142,7 @@ def _print(console: Console, comparison: Comparison, format_: str, *, pairs: boo
         if pairs is None and len(comparison.results) > 3:
             console.print("Every pair: --pairs, or --format csv.", style="dim")
     else:
-        sys.stdout.write(comparison.to_text(format_, pairs=bool(pairs)))
+        print_text(comparison.to_text(format_, pairs=bool(pairs)))
         print_comparison_notes(console, comparison)
 
 

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from weft.cli.flags import command_line_style
+from weft.errors import WeftError, escape_controls
 
 EXIT_FAILED_GATE = 1
 EXIT_USER_ERROR = 2
@@ -54,11 +55,15 @@ def process_rank() -> int:
     return int(os.environ.get("RANK", "0")) if TORCHRUN in os.environ else 0
 
 
+def print_text(text: str, *, stderr: bool = False) -> None:
+    """Print text, with a line feed at its end and control characters escaped."""
+    end = "" if text.endswith("\n") else "\n"
+    print(escape_controls(text), end=end, file=sys.stderr if stderr else sys.stdout)
+
+
 @contextmanager
 def _report_errors() -> Iterator[None]:
     """Turn every exception into one message on standard error and an exit code."""
-    from weft.errors import WeftError
-
     try:
         yield
         sys.stdout.flush()  # raises if the pipe is closed
@@ -94,7 +99,7 @@ def _exit(message: str, code: int) -> NoReturn:
     if _shows_tracebacks:
         import traceback
 
-        traceback.print_exc()
+        print_text(traceback.format_exc(), stderr=True)
     rank = process_rank()
-    print(f"rank {rank}: {message}" if rank else message, file=sys.stderr)
+    print_text(f"rank {rank}: {message}" if rank else message, stderr=True)
     raise SystemExit(code) from None

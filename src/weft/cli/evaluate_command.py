@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from weft.cli.error_handling import EXIT_FAILED_GATE, TORCHRUN, Debug, process_rank
+from weft.cli.error_handling import EXIT_FAILED_GATE, TORCHRUN, Debug, print_text, process_rank
 from weft.cli.flags import command_line_style, configuration_from_flags
 from weft.cli.options import (
     ENGINE_OPTIONS,
@@ -103,14 +103,14 @@ def evaluate(
 def _print_outcome(console: Console, outcome: RunOutcome, format_: str) -> None:
     """Print warnings, results and comparisons."""
     for warning in outcome.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print_text(f"warning: {warning}", stderr=True)
     if format_ == "table":
         print_results(console, outcome.results)
     else:
         from weft.report.result_formats import RESULT_FORMATS as FORMATTERS
 
         print_counts_and_notes(console, outcome.results)
-        sys.stdout.write(FORMATTERS[format_](list(outcome.results)))
+        print_text(FORMATTERS[format_](list(outcome.results)))
         sys.stdout.flush()
     for comparison in outcome.comparisons:
         console.print()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.cli.error_handling import process_rank
+from weft.errors import escape_controls
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
 
 
 def open_console(*, stderr: bool = False) -> Console:
-    """Return a console that raises `BrokenPipeError` and escapes characters it cannot encode."""
+    """Return a console that raises `BrokenPipeError`.
+
+    It escapes control characters, and characters that it cannot encode.
+    """
     from rich.console import Console
+    from rich.segment import Segment
 
     stream = sys.stderr if stderr else sys.stdout
     is_unicode = (stream.encoding or "utf-8").lower().startswith("utf")
@@ -33,6 +38,13 @@ def open_console(*, stderr: bool = False) -> Console:
     class PipeConsole(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
+
+        def render(self, *args: Any, **kwargs: Any) -> Iterator[Segment]:
+            for segment in super().render(*args, **kwargs):
+                if segment.control:
+                    yield segment
+                else:
+                    yield Segment(escape_controls(segment.text), segment.style)
 
     return PipeConsole(stderr=stderr)
 
@@ -46,11 +58,10 @@ def show_progress(total: int | None) -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty() or process_rank():
         yield lambda step: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=open_console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda step: bar.update(task, description=step, advance=1)
 

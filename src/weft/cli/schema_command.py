@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from weft.cli.error_handling import Debug
+from weft.cli.error_handling import Debug, print_text
 
 
 def schema(
@@ -34,9 +33,9 @@ def schema(
 
     text = json.dumps(config.schema(), indent=2, ensure_ascii=False) + "\n"
     if out is None:
-        sys.stdout.write(text)
+        print_text(text)
         return
     from weft.evaluation.atomic_files import write_files
 
     write_files({out: lambda file: file.write(text.encode())})
-    print(f"Written: {out}")
+    print_text(f"Written: {out}")

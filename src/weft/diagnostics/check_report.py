@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain, groupby
 from typing import Any
 
-from weft.errors import check_choice
+from weft.errors import check_choice, escape_controls
 
 SEVERITIES = ("error", "warning", "note")
 
@@ -100,7 +100,7 @@ class CheckReport:
 
     def __str__(self) -> str:
         blocks = [_inputs(self), *(_block(finding, self.refused) for finding in self.findings)]
-        return "\n\n".join([*blocks, _summary(self)])
+        return escape_controls("\n\n".join([*blocks, _summary(self)]))
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.errors import SettingError, did_you_mean
+from weft.errors import SettingError, did_you_mean, escape_controls
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.metric_value import BOOTSTRAP_COLUMNS, MetricValue, nan_to_none
 from weft.evaluation.report_mixin import ReportMixin
@@ -246,7 +246,7 @@ class Result(ReportMixin):
         ]
         users, items = (self.counts.get(name, 0) for name in ("evaluated_users", "items"))
         head = f"{self.name}: {users:,} evaluated users, {items:,} items"
-        return "\n".join([head, *lines, *(f"- {note}" for note in self.notes)])
+        return escape_controls("\n".join([head, *lines, *(f"- {note}" for note in self.notes)]))
 
     def _repr_html_(self) -> str:
         def cell(text: str, tag: str = "td") -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.errors import SettingError, check_choice
+from weft.errors import SettingError, check_choice, escape_controls
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.report_mixin import ReportMixin
 from weft.evaluation.result import Result
@@ -325,7 +325,8 @@ class Comparison(ReportMixin):
         return path
 
     def __repr__(self) -> str:
-        return "\n".join([self.to_markdown(), *(f"- {note}" for note in self.notes)])
+        lines = [self.to_markdown(), *(f"- {note}" for note in self.notes)]
+        return escape_controls("\n".join(lines))
 
     def _repr_markdown_(self) -> str:
         return self.to_markdown()
