@@ -1,0 +1,159 @@
+"""Names, labels and ids from data: they never steer a terminal, and never leave the folder."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import weft
+from weft import cli
+from weft.cli import output
+from weft.errors import InputError, SettingError, escape_controls, setting_ref, warn_about_input
+from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.result import Result
+
+# A window title, a colour, C1 control characters, an overwritten line, reversed text.
+HOSTILE = "x\x1b]0;owned\x07\x1b[31m\x9b2J\x9dy\x08\x7f\r\u202ez"
+LISTS = "user,item,score\nu1,a,0.9\nu1,b,0.5\nu2,c,0.8\nu2,a,0.4\n"
+
+
+def control_characters(text):
+    return [sign for sign in text if unicodedata.category(sign) == "Cc" and sign not in "\n\t"]
+
+
+def assert_harmless(text):
+    assert control_characters(text) == [] and "\u202e" not in text
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        Path(f"{name}.csv").write_text(LISTS)
+    Path("truth.csv").write_text("user,item\nu1,b\nu2,a\n")
+    Path("labels.csv").write_text(f'user,kind\nu1,"{HOSTILE}"\nu2,plain\n')
+    return tmp_path
+
+
+def run(*arguments, code=0):
+    done = CliRunner().invoke(cli.app, [str(argument) for argument in arguments], prog_name="weft")
+    assert done.exit_code == code, done.output
+    return done
+
+
+def evaluate(*arguments, code=0):
+    files = ("--recs", f"{HOSTILE}=a.csv", "--recs", "b=b.csv", "--truth", "truth.csv")
+    return run("evaluate", *files, "-m", "nDCG", "-k", "2", *arguments, code=code)
+
+
+def test_escapes_what_steers_a_terminal():
+    assert escape_controls("\x1b[0m\x9b\u202e\x00\x7f") == (r"\u001b[0m\u009b\u202e\u0000\u007f")
+    assert escape_controls("Zoë\t日本 🎵\nשלום \u200f") == "Zoë\t日本 🎵\nשלום \u200f"
+    escape_controls("\ud800").encode()  # lone surrogates cannot be encoded
+    assert json.loads(escape_controls('"\x9b\x7f"')) == "\x9b\x7f"
+
+
+@pytest.mark.parametrize("format_", ["table", "json", "csv", "markdown", "latex"])
+def test_commands_escape_names_and_labels(folder, format_):
+    options = ("--format", format_, "--slice", "kind=labels.csv", "--out", "out", "--per-user")
+    done = evaluate(*options, "--gate", "nDCG@2 >= 0.1")
+    assert "owned" in done.stdout
+    assert_harmless(done.output)
+    results = sorted(Path("out").glob("*.json"))
+    compared = run("compare", *results, "--format", format_)
+    assert "owned" in compared.output
+    assert_harmless(compared.output)
+    assert HOSTILE in {weft.load_result(path).name for path in results}  # files are exact
+
+
+def test_json_on_the_terminal_has_the_exact_names(folder):
+    done = evaluate("--format", "json")
+    assert [model["name"] for model in json.loads(done.stdout)] == [HOSTILE, "b"]
+
+
+def test_check_escapes_ids(folder):
+    Path("a.csv").write_text(f'user,item,score\n"{HOSTILE}",a,0.9\nu1,"{HOSTILE}",0.5\n')
+    for format_ in ("table", "json"):
+        options = ("--recs", "a=a.csv", "--truth", "truth.csv", "--format", format_)
+        done = CliRunner().invoke(cli.app, ["check", *options], prog_name="weft")
+        assert "owned" in done.output
+        assert_harmless(done.output)
+
+
+@pytest.mark.parametrize("debug", [(), ("--debug",)])
+def test_errors_escape_keys_values_and_paths(folder, debug):
+    Path("run.yaml").write_text(json.dumps({"data": {"truth": "truth.csv", HOSTILE: 1}}))
+    for arguments in (
+        ("evaluate", "run.yaml"),
+        ("evaluate", f"{HOSTILE}.yaml"),
+        ("compare", f"{HOSTILE}.json", "b.json"),
+        ("evaluate", "--recs", "a.csv", "--truth", f"{HOSTILE}.csv", "-m", "nDCG@2"),
+        ("evaluate", "--recs", "a.csv", "--truth", "truth.csv", "-m", HOSTILE),
+    ):
+        done = run(*arguments, *debug, code=2)
+        assert "error:" in done.stderr
+        assert_harmless(done.output)
+
+
+def test_commands_escape_notes_and_names_of_result_files(folder):
+    made = weft.evaluate("a.csv", "truth.csv", metrics="nDCG@2", per_user=True)
+    for name in "ab":
+        path = made.save(f"{name}.json")
+        document = json.loads(path.read_text()) | {"name": name + HOSTILE, "notes": [HOSTILE]}
+        path.write_text(json.dumps(document))
+    done = run("compare", "a.json", "b.json", "--pairs")
+    assert "owned" in done.stdout
+    assert_harmless(done.output)
+
+
+def test_progress_escapes_names(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    with output.show_progress(2) as step:
+        step(f"evaluating [red]{HOSTILE}")
+    shown = capsys.readouterr().err
+    assert r"\u001b]0;owned" in shown and "\x1b]0;" not in shown and "\x9b" not in shown
+
+
+def test_python_escapes_text_of_results_errors_and_warnings():
+    result = Result((MetricValue("nDCG", 2, 0.5),), name=HOSTILE, notes=(HOSTILE,))
+    assert_harmless(repr(result))
+    assert_harmless(str(InputError(f"{HOSTILE} {setting_ref('name', 1)}")))
+    assert_harmless(SettingError(HOSTILE).render())
+    with pytest.warns(UserWarning, match="owned") as caught:
+        warn_about_input(HOSTILE)
+    assert_harmless(str(caught[0].message))
+
+
+def test_warnings_of_commands_are_escaped(tmp_path):
+    code = (
+        "import sys, warnings, weft.cli.application as application\n"
+        "application.app = lambda **_: warnings.warn(chr(27) + '[31mred')\n"
+        "application.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "warning: \\u001b[31mred\n"
+
+
+def test_text_is_printed_in_one_place():
+    """Only `print_text` and `open_console` print; a new command cannot forget to escape."""
+    package = Path(weft.__file__).parent
+    allowed = {
+        "cli/error_handling.py": 1,  # print_text
+        "report/metric_pages.py": 1,  # paths of generated pages, run by developers
+        "evaluation/runner.py": 1,  # a progress bar without text from data
+    }
+    pattern = re.compile(r"(print|Console|echo|sys\.std(out|err)\.write)$")
+    found = {}
+    for path in package.rglob("*.py"):
+        calls = [node for node in ast.walk(ast.parse(path.read_text())) if type(node) is ast.Call]
+        count = sum(pattern.fullmatch(ast.unparse(call.func)) is not None for call in calls)
+        if count:
+            found[path.relative_to(package).as_posix()] = count
+    assert found == allowed
