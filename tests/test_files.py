@@ -171,6 +171,29 @@ def test_reads_folders_of_part_files(layout, tmp_path):
     assert numbers(str(folder / "part-[0-2]*")) == EXPECTED
 
 
+@pytest.mark.parametrize("form", ["csv", "txt", "jsonl", "json", "parquet", "csv.gz", "csv.zst"])
+@pytest.mark.parametrize("name", ["x[1]", "x?", "*", "[!y]1", "x**", "[x", "a[1]/x", "a*/x[1]"])
+def test_names_with_pattern_characters_are_names(name, form, tmp_path):
+    def save(frame, name):
+        path = tmp_path / f"{name}.{form}"
+        path.parent.mkdir(exist_ok=True)
+        layout = {"txt": "spaces", "json": "ranx"}.get(form, form.partition(".")[0])
+        plain = write(frame, tmp_path / "plain", layout)
+        packer = {"gz": gzip.compress, "zst": zstd}.get(form.rpartition(".")[2], bytes)
+        path.write_bytes(packer(plain.read_bytes()))
+        plain.unlink()
+        return path
+
+    for other in ("x1", "y1", "a1/x", "a1/x1"):
+        save(LISTS.with_columns(item=pl.lit("other") + pl.col("item")), other)
+    path = save(LISTS, name)
+    assert numbers(path) == EXPECTED == numbers(weft.File(path))
+    only = path.with_name("only")
+    only.mkdir()
+    path.rename(only / path.name)
+    assert numbers(only) == EXPECTED  # as a part file of a folder
+
+
 # --------------------------------------------------------------------------------------------------
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=6)

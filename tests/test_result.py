@@ -280,6 +280,14 @@ def test_notes_a_missing_table(tmp_path, result):
     )
 
 
+def test_reads_the_tables_of_names_with_pattern_characters(tmp_path):
+    two_results(tmp_path)
+    for name in ("[ab]", "?", "*"):
+        made = evaluate(metrics="MRR@2", per_user=True, truth={0: {0: 1}, 1: {2: 1}})
+        loaded = weft.load_result(made.save(tmp_path / f"{name}.json"))
+        assert loaded.per_user.equals(made.per_user)
+
+
 def two_results(folder):
     """Save two results with values per user and labels as a.json and b.json."""
     for name, metric in {"a": "MRR@2", "b": "nDCG@2"}.items():

@@ -156,8 +156,8 @@ def _read_table(path: Path, digest: str | None, result_path: Path) -> pl.DataFra
                 "the file that was written with it, or evaluate again."
             )
         if path.is_dir():
-            return pl.read_parquet(path / "*.parquet", glob=True).sort("user")
-        return pl.read_parquet(path)
+            return pl.read_parquet(sorted(path.glob("*.parquet")), glob=False).sort("user")
+        return pl.read_parquet(path, glob=False)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise InputError(
             f"{path}: cannot be read as Parquet ({error}); remove it, or evaluate again."

@@ -110,7 +110,7 @@ def _parquet_layout(part: PartFile) -> FileLayout:
     import polars as pl
 
     try:
-        schema = pl.scan_parquet(part.plain).collect_schema()
+        schema = pl.scan_parquet(part.plain, glob=False).collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise broken_parquet(part, error) from None
     return FileLayout(part, "parquet", tuple(schema.names()), types=dict(schema))

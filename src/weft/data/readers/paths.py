@@ -188,7 +188,12 @@ def _unpack_lines(path: Path, target: Path) -> None:
 
     try:
         lines = pl.scan_csv(
-            path, has_header=False, separator="\x1f", quote_char=None, schema={"line": pl.String}
+            path,
+            has_header=False,
+            separator="\x1f",
+            quote_char=None,
+            schema={"line": pl.String},
+            glob=False,
         )
         lines.sink_csv(target, include_header=False, quote_style="never")
     except pl.exceptions.NoDataError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -277,7 +278,8 @@ def _collect_typed(
             scan = pl.scan_parquet(layout.part.plain, glob=False)
         else:
             schema = {roles[role]: dtype for role, dtype in part_types.items()}
-            scan = pl.scan_ndjson(layout.part.plain, schema=schema)
+            path = glob.escape(str(layout.part.plain))  # polars reads names as patterns
+            scan = pl.scan_ndjson(path, schema=schema)
         scans.append(scan.select(select(role, dtype) for role, dtype in part_types.items()))
     scan = pl.concat(scans)
     columns = {role: pl.col(role) for role in roles}
