@@ -23,6 +23,7 @@ from oracles import (
     summary,
     user_value,
 )
+from weft.batch.batch import compute_gain
 from weft.metrics.registry import built_in_metrics, metric_parameters
 
 LINEAR = ("nDCG", {"gain": "linear"})
@@ -299,3 +300,24 @@ def test_values_do_not_depend_on_user_order_or_batches(problem, cutoffs, ties, d
         assert {row[0]: row[1:] for row in other.per_user.iter_rows()} == {
             user: close(row) for user, row in table.items()
         }
+
+
+@pytest.mark.parametrize("rating", [1e-3, 1e-9, 1e-17, 1e-300, 5e-324])
+def test_small_ratings_have_gains(rating):
+    scores = torch.tensor([[2.0, 1.0, 0.0], [1.0, 2.0, 3.0]])
+    truth = {0: {0: rating, 1: 3 * rating}, 1: {1: 1.0}}
+    names = ["nDCG@2", "nDCG(gain=linear)@2"]
+    result = weft.evaluate(scores, truth, metrics=names, per_user=True)
+    assert [value.users for value in result.values] == [2, 2]
+    exponential, linear = (result.per_user[name].to_list() for name in names)
+    # Close to 0 the exponential gain is proportional to the rating.
+    assert exponential == pytest.approx(linear, rel=0.5 if rating == 5e-324 else 3 * rating + 1e-12)
+
+
+def test_gains_of_ordinary_ratings_are_exact():
+    ratings = torch.arange(0, 40, 0.5, dtype=torch.float64)
+    assert torch.equal(compute_gain(ratings, "exponential"), torch.exp2(ratings) - 1)
+    assert compute_gain(ratings[::2], "exponential").tolist() == [2**r - 1 for r in range(40)]
+    assert compute_gain(ratings[::2], "exponential_shifted").tolist() == [
+        2 ** (r + 1) - 1 for r in range(40)
+    ]

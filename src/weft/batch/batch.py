@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -327,7 +328,9 @@ def compute_gain(ratings: Tensor, kind: str) -> Tensor:
         return torch.ones_like(ratings)
     if kind == "linear":
         return ratings
-    return torch.exp2(ratings + 1 if kind == "exponential_shifted" else ratings) - 1
+    exponents = ratings + 1 if kind == "exponential_shifted" else ratings
+    gains = torch.exp2(exponents) - 1  # exact for integers, but 0 for ratings close to 0
+    return torch.where(exponents.abs() < 0.5, torch.expm1(exponents * math.log(2)), gains)
 
 
 @contextmanager
