@@ -18,7 +18,7 @@ from weft.data.slices import Cut, UserNumbers
 from weft.errors import InputError, MissingInput, SettingError
 from weft.evaluation.result import SLICE_COLUMNS
 from weft.report.result_folder import save_results
-from weft.report.result_formats import slices, slices_to_csv, slices_to_markdown
+from weft.report.result_formats import slices, slices_to_csv, slices_to_markdown, to_markdown
 from weft.report.terminal import slice_tables
 
 USERS, ITEMS, CUTOFFS = 50, 20, [3, 10]
@@ -505,3 +505,16 @@ def test_slices_in_the_terminal():
     assert f"{value['value'][0]:.4f}" in row and "●" in row
     wide = slice_tables([result], 2000)
     assert "metrics" not in wide[0][0]  # all of them are shown
+
+
+@pytest.mark.parametrize("metric", ["Gini", "ItemCoverage", "RMSE"])
+def test_slices_of_metrics_without_a_value_per_user_are_empty(metric, tmp_path):
+    made = evaluator({"age": GROUPS}, metrics=[metric])
+    passed(made)
+    result = made.compute()
+    assert result.slices.columns == list(SLICE_COLUMNS) and result.slices.is_empty()
+    assert "the slices are empty: no metric of this run has a value per user" in result.notes
+    save_results([result], tmp_path)
+    assert weft.load_result(tmp_path / "model.json").slices.is_empty()
+    assert slice_tables([result], 80) == [] and "slice" not in to_markdown([result])
+    assert "<html" in result.to_html()

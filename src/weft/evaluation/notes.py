@@ -214,11 +214,7 @@ def _list_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) ->
 
 def _label_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
     users = f"of {counts['users']:,} users"
-    for name in evaluator.metric_set.slices:
-        if outside := counts[f"users_outside_{name}"]:
-            yield (
-                f"{outside:,} {users} have no label in the slice {name!r} and are in no group of it"
-            )
+    yield from _slice_notes(evaluator, counts)
     yield from _unused_notes(evaluator)
     without = counts.get("users_without_group")
     if without and "user_groups" in evaluator.metric_set.needs:
@@ -235,6 +231,18 @@ def _label_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
     for count, lack in ITEMS_WITHOUT_INPUT.values():
         if without := counts.get(count):
             yield f"{without:,} of {counts['items']:,} items {lack}"
+
+
+def _slice_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
+    metric_set = evaluator.metric_set
+    if metric_set.slices and not metric_set.user_columns:
+        yield "the slices are empty: no metric of this run has a value per user"
+    for name in metric_set.slices:
+        if outside := counts[f"users_outside_{name}"]:
+            yield (
+                f"{outside:,} of {counts['users']:,} users have no label in the slice {name!r} and "
+                "are in no group of it"
+            )
 
 
 def _unused_notes(evaluator: Evaluator) -> Iterator[str]:

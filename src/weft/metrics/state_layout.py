@@ -195,7 +195,8 @@ class StateLayout:
 
     def select_group(self, sums: Tensor, name: str, *, group: int) -> Tensor:
         """Return the mean table of a group of a slice, from which its means can be read."""
-        return sums[self._slice_tables[name]].view(-1, self._mean_table.stop)[group]
+        shape = (len(self.slices[name].names), self._mean_table.stop)
+        return sums[self._slice_tables[name]].view(shape)[group]
 
 
 class StateView:

@@ -60,7 +60,7 @@ def to_markdown(results: Sequence[Result]) -> str:
     Models are rows, or metrics if there are more of them.
     """
     head, rows = _grid(results, escape_markdown, lambda text: f"**{text}**" if text else "", "±")
-    has_slices = any(result.slices is not None for result in results)
+    has_slices = not slices(results).is_empty()
     return markdown_table(head, rows) + (f"\n{slices_to_markdown(results)}" if has_slices else "")
 
 
