@@ -883,6 +883,58 @@ def test_reads_quoted_values(tmp_path):
         read_table(path, "truth")
 
 
+@pytest.mark.parametrize("packer", PACKERS)
+@pytest.mark.parametrize("separator", [",", "\t", "::", " "])
+def test_reads_lines_that_were_converted_twice(separator, packer, tmp_path):
+    rows = [
+        "score,user,item",
+        "1,ann,tea",
+        "",
+        "2,ann,rye",
+        '3,bob,"fig"',
+        "4,cid,tea",
+        "x,dan,oat",
+    ]
+    if separator in ("::", " "):
+        rows = [row.replace('"', "") for row in rows]
+    path = tmp_path / f"a.txt{packer}"
+    for end in ("\r\r\n", "\r\r\r\n"):
+        lines = [row.replace(",", separator) + end for row in rows]
+        path.write_bytes(PACKERS[packer]("".join(lines[:-1]).encode()))
+        table = read_table(path, "source")
+        assert table.columns["user"].to_list() == ["ann", "ann", "bob", "cid"]
+        assert table.columns["item"].to_list() == ["tea", "rye", "fig", "tea"]
+        assert table.columns["score"].to_list() == [1, 2, 3, 4]
+        assert table.locate_rows([0, 1, 3]) == ["line 2", "line 4", "line 6"]
+        path.write_bytes(PACKERS[packer]("".join(lines).encode()))
+        with pytest.raises(InputError, match=rf"a.txt{packer}, line 7: the score .* is 'x'"):
+            read_table(path, "source")
+
+
+@pytest.mark.parametrize("end", ["\x0b", "\x0c", "\x1e", "\x85", "\u2028", "\u2029", "\xa0"])
+@pytest.mark.parametrize("separator", [",", "\t", "::", " "])
+def test_characters_that_only_python_breaks_lines_at_lose_no_row(separator, end, tmp_path):
+    path = tmp_path / "a.txt"
+    rows = ["user,item,score", "ann,tea,1", "bob,rye,2"]
+    header, *body = (row.replace(",", separator) + "\n" for row in rows)
+    for text in (
+        header[:-1] + end + "\n" + "".join(body),
+        end + "\n" + header + "".join(body),
+        header + end + "\n" + "".join(body),
+    ):
+        path.write_text(text, encoding="utf-8")
+        assert read_table(path, "source").columns["user"].to_list() == ["ann", "bob"]
+
+
+def test_reads_all_rows_below_line_breaks_in_the_header(tmp_path):
+    path = tmp_path / "a.csv"
+    for name in ("score", "sco\nre", "\nscore", "score\n\n", "score\r\n\r\n"):
+        for gap in ("", "\n", "\n \n"):
+            path.write_bytes(f'{gap}user,item,"{name}"\n{gap}ann,tea,1\nbob,rye,2\n'.encode())
+            table = read_table(weft.File(path, columns={"score": name}), "source")
+            assert table.columns["user"].to_list() == ["ann", "bob"], (name, gap)
+
+
 def test_rejects_integers_beyond_float_precision(tmp_path):
     path = tmp_path / "a.parquet"
     LISTS.with_columns(score=pl.lit(2**60)).write_parquet(path)

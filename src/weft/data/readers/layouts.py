@@ -238,10 +238,12 @@ def _text_layout(part: PartFile, text: str, form: str, file: File, is_id_list: b
     if has_header is None:
         has_header = _detect_header(part, rows, tuple(file.columns.values()))
     names = tuple(f"column {number}" for number in range(len(rows[0])))
+    num_skipped = first
     if has_header:
         check_unique_columns(rows[0], part.path)
         names, rows = tuple(rows[0]), rows[1:]
-    num_skipped = _find_content(lines, first + 1) if has_header else first
+        num_breaks = sum(name.count("\n") for name in names)  # in quotes; polars counts one line
+        num_skipped = _find_content(lines, first + 1 + num_breaks) - num_breaks
     return FileLayout(part, "text", names, separator, has_header, num_skipped, sample=tuple(rows))
 
 

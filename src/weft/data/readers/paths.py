@@ -7,6 +7,7 @@ import difflib
 import glob
 import gzip
 import lzma
+import re
 import shutil
 import tempfile
 import zlib
@@ -27,6 +28,7 @@ _COMPRESSIONS = {
     b"\x28\xb5\x2f\xfd": "Zstandard",
 }
 _OPENERS: dict[str, Callable[..., Any]] = {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open}
+_EXTRA_RETURNS = re.compile(rb"\r+\n\Z")
 _UNSUPPORTED = {
     b"PK\x03\x04": "a ZIP archive, or a spreadsheet",
     b"7z\xbc\xaf": "a 7z archive",
@@ -156,8 +158,23 @@ def _open_part(path: Path, target: Path, where: str) -> PartFile:
         if start.startswith(magic):
             target = target.with_suffix(path.with_suffix("").suffix)
             _unpack(path, target, _label(where, path), compression)
-            return PartFile(path, target)
-    return PartFile(path, path)
+            return _repair_line_ends(
+                PartFile(path, target), target.with_name(f"{target.name}-lines")
+            )
+    return _repair_line_ends(PartFile(path, path), target)
+
+
+def _repair_line_ends(part: PartFile, target: Path) -> PartFile:
+    """Write lines that end in CR CR LF (converted twice) to `target` with LF; return the part.
+
+    Polars removes one CR alone, and the other would become a part of the last field.
+    """
+    head = part.head()
+    if b"\r\r\n" not in head or head.startswith(b"PAR1"):
+        return part
+    with part.plain.open("rb") as source, target.open("wb") as sink:
+        sink.writelines(_EXTRA_RETURNS.sub(b"\n", line) for line in source)
+    return PartFile(part.path, target)
 
 
 def _unpack(path: Path, target: Path, label: str, compression: str) -> None:
