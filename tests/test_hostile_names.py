@@ -1,6 +1,8 @@
 """Names, labels and ids from data: they never steer a terminal, and never leave the folder."""
 
 import ast
+import csv
+import io
 import json
 import re
 import subprocess
@@ -8,6 +10,7 @@ import sys
 import unicodedata
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -17,6 +20,7 @@ from weft.cli import output
 from weft.errors import InputError, SettingError, escape_controls, setting_ref, warn_about_input
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
+from weft.statistics.markup import csv_table
 
 # A window title, a colour, C1 control characters, an overwritten line, reversed text.
 HOSTILE = "x\x1b]0;owned\x07\x1b[31m\x9b2J\x9dy\x08\x7f\r\u202ez"
@@ -157,3 +161,42 @@ def test_text_is_printed_in_one_place():
         if count:
             found[path.relative_to(package).as_posix()] = count
     assert found == allowed
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def test_csv_guards_text_that_a_spreadsheet_would_evaluate():
+    texts = ["=1+1", "+a", "-x", "@sum", "\ttab", "-1", "+2.5e-3", "-.5", "a=b", "", None, "-1+1"]
+    frame = pl.DataFrame({"text": texts, "other": texts, "number": range(-12, 0)})
+    guarded = pl.read_csv(io.StringIO(csv_table(frame)), infer_schema=False)
+    expected = ["'=1+1", "'+a", "'-x", "'@sum", "'\ttab", *texts[5:11], "'-1+1"]
+    assert guarded["text"].to_list() == guarded["other"].to_list() == expected
+    assert guarded["number"].to_list() == [str(number) for number in range(-12, 0)]
+    assert csv_table(frame, guard_formulas=False) == frame.write_csv()
+
+
+def csv_words(text, *columns):
+    rows = csv.DictReader(io.StringIO(text))
+    return {row[column] for row in rows for column in columns}
+
+
+def test_commands_guard_names_and_labels_in_csv(folder):
+    Path("labels.csv").write_text("user,kind\nu1,=HYPERLINK()\nu2,-1\n")
+    options = ("--slice", "kind=labels.csv", "--format", "csv", "--out", "out", "--per-user")
+    Path("run.yaml").write_text(
+        json.dumps({"models": {"=cmd": "a.csv", "@b": "b.csv"}, "data": {"truth": "truth.csv"}})
+    )
+    for guard, names, groups in (
+        ((), {"'=cmd", "'@b"}, {"'=HYPERLINK()", "-1"}),
+        (("--no-guard-csv",), {"=cmd", "@b"}, {"=HYPERLINK()", "-1"}),
+    ):
+        done = run("evaluate", "run.yaml", "-m", "nDCG@2", *options, *guard)
+        assert csv_words(done.stdout, "model") == names
+        assert csv_words(Path("out/summary.csv").read_text(), "model") == names
+        assert csv_words(Path("out/slices.csv").read_text(), "model") == names
+        assert csv_words(Path("out/slices.csv").read_text(), "group") == groups
+        results = sorted(Path("out").glob("*.json"))
+        compared = run("compare", *results, "--format", "csv", "--out", "out.csv", *guard)
+        for text in (compared.stdout, Path("out.csv").read_text()):
+            assert csv_words(text, "model_a", "model_b") == names

@@ -11,6 +11,7 @@ from weft._choices import CorrectionName, TestName, choices
 from weft.cli.error_handling import Debug, print_text
 from weft.cli.flags import split_names
 from weft.cli.options import (
+    GUARD_CSV,
     RESULT_FORMATS,
     ReportPath,
     ResultFormat,
@@ -91,7 +92,7 @@ _ResultPaths = Annotated[
 ]
 
 
-@add_options(*_SETTINGS, *_OUTPUT)
+@add_options(*_SETTINGS, *_OUTPUT, GUARD_CSV)
 def compare(
     results: _ResultPaths,
     *,
@@ -116,7 +117,7 @@ def compare(
     from weft.errors import check_choice
 
     chosen = check_choice("format", format, RESULT_FORMATS)
-    out, pairs = options.pop("out"), options.pop("pairs")
+    out, pairs, guard_csv = (options.pop(name) for name in ("out", "pairs", "guard_csv"))
     _check_outputs(out, report)
     from weft.evaluation.result_io import load_result
     from weft.report.context import ReportContext
@@ -127,22 +128,24 @@ def compare(
     options["tests"] = options["tests"] or ["paired_t"]
     comparison = compare_results([load_result(path) for path in results], **options)
     if out is not None:
-        comparison.save(out, pairs=bool(pairs))
-    _print(console, comparison, chosen, pairs=pairs)
+        comparison.save(out, pairs=bool(pairs), guard_formulas=guard_csv)
+    _print(console, comparison, chosen, pairs=pairs, guard_csv=guard_csv)
     written = [] if out is None else [out]
     if report is not None:
         written.append(write_report(ReportContext.from_result(comparison), report))
     print_written(console, written)
 
 
-def _print(console: Console, comparison: Comparison, format_: str, *, pairs: bool | None) -> None:
+def _print(
+    console: Console, comparison: Comparison, format_: str, *, pairs: bool | None, guard_csv: bool
+) -> None:
     """Print the comparison, with a hint to pairs that the table does not show."""
     if format_ == "table":
         print_comparison(console, comparison, pairs=pairs)
         if pairs is None and len(comparison.results) > 3:
             console.print("Every pair: --pairs, or --format csv.", style="dim")
     else:
-        print_text(comparison.to_text(format_, pairs=bool(pairs)))
+        print_text(comparison.to_text(format_, pairs=bool(pairs), guard_formulas=guard_csv))
         print_comparison_notes(console, comparison)
 
 

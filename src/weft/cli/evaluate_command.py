@@ -17,6 +17,7 @@ from weft.cli.flags import command_line_style, configuration_from_flags
 from weft.cli.options import (
     ENGINE_OPTIONS,
     FILE_OPTIONS,
+    GUARD_CSV,
     READING_OPTIONS,
     RESULT_FORMATS,
     ConfigPath,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 _TABLE_SUFFIXES = {".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".inter", ".trec", ".run"}
 
 
-@add_options(*FILE_OPTIONS, *settings_options(), *READING_OPTIONS, *ENGINE_OPTIONS)
+@add_options(*FILE_OPTIONS, *settings_options(), *READING_OPTIONS, *ENGINE_OPTIONS, GUARD_CSV)
 def evaluate(
     config: ConfigPath = None,
     *,
@@ -81,15 +82,16 @@ def evaluate(
 
     chosen = check_choice("format", format, RESULT_FORMATS)
     console = open_console(stderr=chosen != "table")
+    guard_csv = options.pop("guard_csv")
     with _process_group(), show_progress(None) as step:
         step("loading torch")
         configuration = load_configuration("weft evaluate", config, options)
         configuration = _with_outputs(configuration, out, report, overwrite=overwrite)
         configuration, ready_gates = _prepare_gates(configuration, config, gates or [])
-        outcome, files = _run(configuration, step)
+        outcome, files = _run(configuration, step, guard_csv=guard_csv)
         if process_rank():  # the first process reports the results
             return
-    _print_outcome(console, outcome, chosen)
+    _print_outcome(console, outcome, chosen, guard_csv=guard_csv)
     written: list[object] = list(files)
     if files and configuration.evaluation.per_user:
         written[-1] = f"{files[-1]} (with values per user)"
@@ -100,7 +102,7 @@ def evaluate(
         raise typer.Exit(EXIT_FAILED_GATE)
 
 
-def _print_outcome(console: Console, outcome: RunOutcome, format_: str) -> None:
+def _print_outcome(console: Console, outcome: RunOutcome, format_: str, *, guard_csv: bool) -> None:
     """Print warnings, results and comparisons."""
     for warning in outcome.warnings:
         print_text(f"warning: {warning}", stderr=True)
@@ -108,9 +110,11 @@ def _print_outcome(console: Console, outcome: RunOutcome, format_: str) -> None:
         print_results(console, outcome.results)
     else:
         from weft.report.result_formats import RESULT_FORMATS as FORMATTERS
+        from weft.report.result_formats import to_csv
 
         print_counts_and_notes(console, outcome.results)
-        print_text(FORMATTERS[format_](list(outcome.results)))
+        formatters = FORMATTERS | {"csv": partial(to_csv, guard_formulas=guard_csv)}
+        print_text(formatters[format_](outcome.results))
         sys.stdout.flush()
     for comparison in outcome.comparisons:
         console.print()
@@ -238,7 +242,7 @@ def _prepare_gates(
 
 
 def _run(
-    configuration: Configuration, step: Callable[[str], None]
+    configuration: Configuration, step: Callable[[str], None], *, guard_csv: bool
 ) -> tuple[RunOutcome, list[Path]]:
     """Run the configuration, and write its results if it names a folder."""
     from weft.config.run import RunOutcome, open_engine, results, run
@@ -251,8 +255,10 @@ def _run(
         step(f"starting {configuration.engine.name}")
     with open_engine(configuration, evaluate) as evaluate_users:
         outcome = run(configuration, step, evaluate=evaluate_users)
-        folder = configuration.output
-        return outcome, [] if folder is None else save_results(outcome.results, folder)
+        if configuration.output is None:
+            return outcome, []
+        files = save_results(outcome.results, configuration.output, guard_formulas=guard_csv)
+        return outcome, files
 
 
 def _evaluate_function(configuration: Configuration) -> Callable[..., Result]:

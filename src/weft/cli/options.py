@@ -265,6 +265,15 @@ Gates = Annotated[
         help="Fail unless it holds, such as 'nDCG@10 >= 0.31'; may be repeated.",
     ),
 ]
+GUARD_CSV = declare(
+    "guard_csv",
+    bool,
+    "--guard-csv/--no-guard-csv",
+    default=True,
+    rich_help_panel=OUTPUT,
+    help="Put an apostrophe before text in CSV that a spreadsheet would evaluate: names that begin "
+    "with =, +, - or @.",
+)
 Overwrite = Annotated[
     bool,
     OutputOption(

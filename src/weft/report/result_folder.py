@@ -24,21 +24,26 @@ _NAME_BYTES = 100
 _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|\Z)", re.IGNORECASE)
 
 
-def save_results(results: Sequence[Result], folder: Path) -> list[Path]:
+def save_results(
+    results: Sequence[Result], folder: Path, *, guard_formulas: bool = True
+) -> list[Path]:
     """Write each result as NAME.json with its values per user, and `summary.csv`; all or nothing.
 
     Returns the paths of the results in order, then of the summary, then of `slices.csv` if there
-    are slices. Values per user that are in Spark are written by Spark, as folders of Parquet files
-    that replace existing ones.
+    are slices. `guard_formulas` is that of `csv_table`. Values per user that are in Spark are
+    written by Spark, as folders of Parquet files that replace existing ones.
     """
     paths = result_paths([result.name for result in results], folder)
     tables = {path: getattr(result, "per_user_table", None) for result, path in zip(results, paths)}
     in_spark = {
         table_path(path, "per_user"): table for path, table in tables.items() if table is not None
     }
-    summaries = {folder / SUMMARY_FILE: _text_writer(to_csv(results))}
+    summaries = {
+        folder / SUMMARY_FILE: _text_writer(to_csv(results, guard_formulas=guard_formulas))
+    }
     if any(result.slices is not None for result in results):
-        summaries[folder / SLICES_FILE] = _text_writer(slices_to_csv(results))
+        slices = slices_to_csv(results, guard_formulas=guard_formulas)
+        summaries[folder / SLICES_FILE] = _text_writer(slices)
     with _spark_folders(in_spark) as written:
         files: dict[Path, Writer] = {}
         for result, path in zip(results, paths):

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 from weft.evaluation.metric_value import BOOTSTRAP_COLUMNS, MetricValue
 from weft.evaluation.result import Result, frame_schema
 from weft.metrics.names import format_labels
-from weft.statistics.markup import escape_latex, escape_markdown, latex_table, markdown_table
+from weft.statistics.markup import (
+    csv_table,
+    escape_latex,
+    escape_markdown,
+    latex_table,
+    markdown_table,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,9 +49,9 @@ def summary(results: Sequence[Result]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema | {"higher_is_better": pl.Boolean})
 
 
-def to_csv(results: Sequence[Result]) -> str:
+def to_csv(results: Sequence[Result], *, guard_formulas: bool = True) -> str:
     """Return the summary as CSV. Undefined values are NaN, fields that do not apply are empty."""
-    return summary(results).write_csv()
+    return csv_table(summary(results), guard_formulas=guard_formulas)
 
 
 def to_json(results: Sequence[Result]) -> str:
@@ -88,9 +94,9 @@ def slices(results: Sequence[Result]) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def slices_to_csv(results: Sequence[Result]) -> str:
+def slices_to_csv(results: Sequence[Result], *, guard_formulas: bool = True) -> str:
     """Return all slices as CSV. Undefined values are NaN, fields that do not apply are empty."""
-    return slices(results).write_csv()
+    return csv_table(slices(results), guard_formulas=guard_formulas)
 
 
 def slices_to_markdown(results: Sequence[Result]) -> str:

@@ -18,6 +18,7 @@ from weft.statistics import comparison_text
 from weft.statistics.comparison_text import row_metric
 from weft.statistics.corrections import CORRECTIONS, adjust, find_families, interval_alphas
 from weft.statistics.letters import compact_letters
+from weft.statistics.markup import csv_table
 from weft.statistics.pareto import ParetoFront, pareto_optimal
 
 if TYPE_CHECKING:
@@ -276,9 +277,12 @@ class Comparison(ReportMixin):
             for name, front in self.fronts.items()
         ]
 
-    def to_csv(self) -> str:
-        """Return all columns of the frame as CSV. Undefined is NaN, not applicable is empty."""
-        return self.to_frame().write_csv()
+    def to_csv(self, *, guard_formulas: bool = True) -> str:
+        """Return all columns of the frame as CSV. Undefined is NaN, not applicable is empty.
+
+        With `guard_formulas`, text that a spreadsheet would evaluate gets a leading apostrophe.
+        """
+        return csv_table(self.to_frame(), guard_formulas=guard_formulas)
 
     def to_json(self) -> str:
         """Return settings, rows, means, letters, Pareto fronts and notes. Undefined is null."""
@@ -300,17 +304,20 @@ class Comparison(ReportMixin):
         """
         return comparison_text.to_latex(self, pairs=pairs)
 
-    def to_text(self, form: str, *, pairs: bool = False) -> str:
+    def to_text(self, form: str, *, pairs: bool = False, guard_formulas: bool = True) -> str:
         """Return the comparison as `"json"`, `"csv"`, `"markdown"` or `"latex"`."""
         form = check_choice("format", form, ("json", "csv", "markdown", "latex"))
         if form == "markdown":
             return self.to_markdown(pairs=pairs)
         if form == "latex":
             return self.to_latex(pairs=pairs)
-        return self.to_json() if form == "json" else self.to_csv()
+        return self.to_json() if form == "json" else self.to_csv(guard_formulas=guard_formulas)
 
-    def save(self, path: str | Path, *, pairs: bool = False) -> Path:
-        """Write the comparison atomically, as .json, .csv, .parquet, .md or .tex by its suffix."""
+    def save(self, path: str | Path, *, pairs: bool = False, guard_formulas: bool = True) -> Path:
+        """Write the comparison atomically, as .json, .csv, .parquet, .md or .tex by its suffix.
+
+        `pairs` is that of `to_markdown` and `to_latex`, `guard_formulas` that of `to_csv`.
+        """
         path = Path(path)
         form = SUFFIXES.get(path.suffix.lower())
         if form is None:
@@ -320,7 +327,7 @@ class Comparison(ReportMixin):
         if form == "parquet":
             write_files({path: self.to_frame().write_parquet})
         else:
-            text = self.to_text(form, pairs=pairs)
+            text = self.to_text(form, pairs=pairs, guard_formulas=guard_formulas)
             write_files({path: lambda file: file.write(text.encode())})
         return path
 

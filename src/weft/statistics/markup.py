@@ -1,11 +1,18 @@
-"""Text tables: Markdown pipe tables, and LaTeX tables for the package booktabs."""
+"""Text tables: CSV, Markdown pipe tables, and LaTeX tables for the package booktabs."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    import polars as pl
+
+# Text that a spreadsheet would evaluate, and text that is a number.
+_FORMULA = r"^[=+\-@\t\r\n]"
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _LATEX = {
     "\\": r"\textbackslash{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -18,6 +25,21 @@ _LATEX = {
     # After the end of a row, a bracket or a star would be read as its argument.
     **{sign: f"{{{sign}}}" for sign in "[]*"},
 }
+
+
+def csv_table(frame: pl.DataFrame, *, guard_formulas: bool = True) -> str:
+    """Return the frame as CSV.
+
+    With `guard_formulas`, text that begins with `=`, `+`, `-`, `@`, a tab or a line break gets a
+    leading apostrophe, so that spreadsheets do not evaluate it. Numbers stay as they are.
+    """
+    import polars as pl
+
+    if guard_formulas:
+        text = pl.col(pl.String)
+        is_formula = text.str.contains(_FORMULA) & ~text.str.contains(_NUMBER)
+        frame = frame.with_columns(pl.when(is_formula).then("'" + text).otherwise(text).name.keep())
+    return frame.write_csv()
 
 
 def escape_markdown(text: str) -> str:
