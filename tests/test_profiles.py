@@ -1740,3 +1740,13 @@ def test_rejects_classes_with_a_built_in_name():
     for how in ({}, {"profile": "ranx"}):
         with pytest.raises(SettingError, match="has the name of the registered metric nDCG"):
             small([namesake], **how)
+
+
+def test_scores_cast_to_float32_have_the_ties_of_trec_eval():
+    # trec_eval ties these two scores, and ranks the higher id first.
+    lists = pl.DataFrame({"user": ["q", "q"], "item": ["d1", "d2"], "score": [0.5 + 1e-9, 0.5]})
+    settings = {"metrics": "MRR@2", "profile": "trec_eval"}
+    assert weft.evaluate(lists, {"q": ["d1"]}, **settings)["MRR@2"] == 1.0
+    cast = lists.with_columns(pl.col("score").cast(pl.Float32))
+    assert weft.evaluate(cast, {"q": ["d1"]}, **settings)["MRR@2"] == 0.5
+    assert any("float32" in note for note in PROFILES["trec_eval"].notes)

@@ -171,6 +171,9 @@ PROFILES = {
                 "Tied scores rank by document id, descending as text. Weft does so in "
                 "recommendation lists, unless items= gives an order or ties= a rule; with a score "
                 "matrix, give items= in that order.",
+                "trec_eval stores scores as float32, so that scores that differ by less than about "
+                "6e-8 of their size are tied; Weft compares them as float64. For the tool's order "
+                "cast the scores to float32 before they are given or written.",
                 "With -c users without a list count 0: missing_lists='zero'.",
                 "Judgements are integers, and those below 1, also negative ones, are not relevant "
                 "(another level, -l: relevance_threshold). Topics of a run without judgements are "
