@@ -18,8 +18,10 @@ import weft
 from weft import cli
 from weft.cli import output
 from weft.errors import InputError, SettingError, escape_controls, setting_ref, warn_about_input
+from weft.evaluation.atomic_files import write_files
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
+from weft.report.result_folder import save_results
 from weft.statistics.markup import csv_table
 
 # A window title, a colour, C1 control characters, an overwritten line, reversed text.
@@ -200,3 +202,93 @@ def test_commands_guard_names_and_labels_in_csv(folder):
         compared = run("compare", *results, "--format", "csv", "--out", "out.csv", *guard)
         for text in (compared.stdout, Path("out.csv").read_text()):
             assert csv_words(text, "model_a", "model_b") == names
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def test_names_of_models_stay_in_the_output_folder(folder):
+    names = ["..", "summary", "Summary", "slices", "als", "ALS", "a_b"]
+    lists = [word for name in names for word in ("--recs", f"{name}=a.csv")]
+    before = set(folder.iterdir())
+    options = ("--truth", "truth.csv", "-m", "nDCG@2", "--out", "out", "--per-user")
+    run("evaluate", *lists, *options)
+    assert set(folder.iterdir()) == before | {folder / "out"}
+    saved = [weft.load_result(path) for path in Path("out").glob("*.json")]
+    assert sorted(result.name for result in saved) == sorted(names)
+    stems = [path.stem.casefold() for path in Path("out").glob("*.json")]
+    assert len(set(stems)) == len(names)
+    assert not {"summary", "slices"} & set(stems)  # names of the files of all models
+
+
+def test_paths_as_names_stay_in_the_output_folder(folder):
+    names = ["../up", "a/b", "a_b", "/tmp/x", "..", "..\\up", "a\0b"]
+    before = set(folder.iterdir())
+    results = [Result((MetricValue("nDCG", 2, 0.5),), name=name) for name in names]
+    paths = save_results(results, Path("out"))
+    assert {path.parent for path in paths} == {Path("out")}
+    assert set(folder.iterdir()) == before | {folder / "out"}
+    assert [weft.load_result(path).name for path in paths[:-1]] == names
+
+
+def test_links_in_the_output_folder_are_replaced(folder):
+    Path("out").mkdir()
+    Path("precious").write_text("precious")
+    names = ("als.json", "als.per_user.parquet", "summary.csv")
+    for name in names:
+        (folder / "out" / name).symlink_to(folder / "precious")
+    run(
+        *("evaluate", "--recs", "als=a.csv", "--truth", "truth.csv", "-m", "nDCG@2"),
+        *("--out", "out", "--per-user"),
+    )
+    assert Path("precious").read_text() == "precious"
+    assert not any((folder / "out" / name).is_symlink() for name in names)
+    assert weft.load_result("out/als.json").name == "als"
+
+
+@pytest.mark.parametrize("target", ["precious", "missing"])
+def test_failed_writing_restores_links(folder, target):
+    Path("precious").write_text("precious")
+    Path("a.json").symlink_to(target)
+    Path("b.json").mkdir()
+    with pytest.raises(InputError, match="cannot be written"):
+        write_files({Path(f"{name}.json"): lambda file: file.write(b"new") for name in "ab"})
+    assert Path("a.json").is_symlink() and Path("a.json").readlink() == Path(target)
+    assert Path("precious").read_text() == "precious" and not Path("missing").exists()
+
+
+class SparkTable:
+    """A table that writes a folder, as Spark does."""
+
+    @property
+    def write(self):
+        return self
+
+    def parquet(self, address):
+        folder = Path(address.removeprefix("file://"))
+        folder.mkdir()
+        pl.DataFrame({"user": ["u1"], "nDCG@2": [0.5]}).write_parquet(folder / "part-0.parquet")
+
+
+def test_spark_replaces_a_link_to_a_folder(folder):
+    Path("out").mkdir()
+    Path("elsewhere").mkdir()
+    Path("elsewhere/precious").write_text("precious")
+    link = folder / "out" / "als.per_user.parquet"
+    link.symlink_to(folder / "elsewhere")
+    result = Result((MetricValue("nDCG", 2, 0.5),), name="als")
+    object.__setattr__(result, "per_user_table", SparkTable())
+    save_results([result], Path("out"))
+    assert Path("elsewhere/precious").read_text() == "precious"
+    assert link.is_dir() and not link.is_symlink()
+    assert weft.load_result("out/als.json").per_user.height == 1
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "/", "../b.parquet", "x/y", "x" * 300, "a\0b"])
+def test_result_files_name_tables_of_their_own_folder_only(folder, name):
+    Path("inner").mkdir()
+    pl.DataFrame({"user": [1]}).write_parquet("b.parquet")
+    path = Result((MetricValue("nDCG", 2, 0.5),)).save("inner/a.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"per_user": name}))
+    with pytest.raises(InputError, match=r"a\.json: .*(per_user is|per_user was)"):
+        weft.load_result(path)

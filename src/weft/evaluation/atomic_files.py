@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from weft.errors import InputError
 
+_LINKS_FOLLOW = os.link not in os.supports_follow_symlinks  # where the system leaves no choice
 Writer = Callable[[IO[bytes]], Any]  # writes the content of a file
 
 
@@ -36,9 +37,9 @@ def write_files(files: Mapping[Path, Writer]) -> None:
         for path, source in temporary.items():
             if path.is_dir():
                 raise IsADirectoryError(0, "it is a folder")
-            if path.exists():
+            if os.path.lexists(path):  # a link is replaced and restored itself, not its target
                 backups[path] = source.with_name(f"{source.name}.old")
-                os.link(path, backups[path])
+                os.link(path, backups[path], follow_symlinks=_LINKS_FOLLOW)
             os.replace(source, path)
             moved.append(path)
         new_folders.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 # Tables about users, which have files of their own, and their names in messages.
 _USER_TABLES = {"per_user": "per-user values", "user_labels": "labels of the users"}
+_NAME_BYTES = 255  # of a file, as file systems allow
 _DIGESTS = "digests"  # key of the tables' digests in the JSON file
 
 
@@ -134,9 +136,12 @@ def _read_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _file_name(table: str, name: Any) -> str | None:
     """Check that `name` is a file name without a folder, or None."""
-    if name is not None and (not isinstance(name, str) or Path(name).name != name):
+    if name is None:
+        return None
+    is_name = isinstance(name, str) and name not in ("", "..") and Path(name).name == name
+    if not is_name or "\0" in name or len(os.fsencode(name)) > _NAME_BYTES:
         raise ValueError(f"{table} is {name!r}, not the name of a file in the same folder")
-    return name
+    return str(name)
 
 
 def _read_table(path: Path, digest: str | None, result_path: Path) -> pl.DataFrame | None:

@@ -84,7 +84,7 @@ def _spark_folders(tables: Mapping[Path, Any]) -> Iterator[Mapping[Path, Path]]:
                 )
         yield written
         for path, folder in written.items():
-            if path.is_dir():
+            if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             path.unlink(missing_ok=True)
             folder.rename(path)
@@ -96,11 +96,13 @@ def _spark_folders(tables: Mapping[Path, Any]) -> Iterator[Mapping[Path, Path]]:
 def file_names(names: Sequence[str]) -> list[str]:
     """Return a file name for each model that is valid on every system, unique regardless of case.
 
-    >>> file_names(["als", "a/b", "../x", "ALS", ""])
-    ['als', 'a_b', '_x', 'ALS-2', 'model']
+    Names of the summaries are not used.
+
+    >>> file_names(["als", "a/b", "../x", "ALS", "", "summary"])
+    ['als', 'a_b', '_x', 'ALS-2', 'model', 'summary-2']
     """
     unique_names: list[str] = []
-    used: set[str] = set()
+    used = {Path(file).stem for file in (SUMMARY_FILE, SLICES_FILE)}
     for name in names:
         safe = re.sub(r"[^\w.+=@-]+", "_", unicodedata.normalize("NFC", name)).lstrip(".-")
         safe = safe.encode()[:_NAME_BYTES].decode(errors="ignore").rstrip(".") or "model"
