@@ -820,6 +820,36 @@ BROKEN = {
         b'{"user": 1, "item": 2}\n{"item": 2}\n',
         ["a.jsonl, line 2", "no user id"],
     ),
+    "a key twice in JSON": (
+        "a.jsonl",
+        b'{"user": 1, "item": 2}\n{"user": 1, "item": 2, "user": 3}\n',
+        ["a.jsonl, line 2", "'user'", "twice"],
+    ),
+    "a key twice far in JSON": (
+        "a.jsonl",
+        b'{"user": 1, "item": 2}\n' * 300 + b'{"item": 2, "user" : 1, "item" :2}\n',
+        ["a.jsonl, line 301", "'item'", "twice"],
+    ),
+    "a key twice, once with escapes": (
+        "a.jsonl",
+        b'{"user": 1, "item": 2}\n' * 300 + b'{"user": 1, "us\\u0065r": 3, "item": 2}\n',
+        ["a.jsonl, line 301", "'user'", "twice"],
+    ),
+    "a score twice in JSON": (
+        "a.jsonl",
+        b'{"user": 1, "item": 2, "score": 1, "score": 2}\n',
+        ["a.jsonl, line 1", "'score'", "twice"],
+    ),
+    "a query twice": (
+        "a.json",
+        b'{"q1": {"d1": 1}, "q2": {"d1": 1},\n"q1": {"d2": 2}}',
+        ["a.json", "query 'q1' twice"],
+    ),
+    "a document twice": (
+        "a.json",
+        b'{"q1": {"d1": 1}, "q2": {"d1": 1, "d2": 1, "d1": 2}}',
+        ["a.json, query 'q2'", "document 'd1'", "twice"],
+    ),
     "a JSON array": ("a.json", b'[{"user": 1}]', ["a.json", "one JSON array", "JSON Lines"]),
     "broken JSON": ("a.json", b'{"q1": {"d1": 1.0,\n "d2": }}', ["a.json, line 2", "not JSON"]),
     "text in ranx": ("a.json", b'{"q1": {"d1": "x"}}', ["a.json", "'q1'", "'d1'", "'x'", "number"]),
@@ -881,6 +911,18 @@ def test_reads_quoted_values(tmp_path):
     path.write_text('user\titem\na\t"7 pipe"\na\t5" pipe\nb\tx\n')
     with pytest.raises(InputError, match=r"a.tsv, line 3: a quote is left open"):
         read_table(path, "truth")
+
+
+def test_reads_json_keys_that_only_look_repeated(tmp_path):
+    path = tmp_path / "a.jsonl"
+    rows = [
+        {"user": "ann", "item": '"user": "user":', "context": {"user": 1, "item": 2}},
+        {"user": "b\\", "item": "caf\u00e9", "no\u00ebl": "user"},
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    table = read_table(path, "truth")
+    assert table.columns["user"].to_list() == ["ann", "b\\"]
+    assert table.columns["item"].to_list() == ['"user": "user":', "caf\u00e9"]
 
 
 @pytest.mark.parametrize("packer", PACKERS)

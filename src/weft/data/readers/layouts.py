@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
@@ -37,6 +38,28 @@ _TREC_COLUMNS = {
     "qrels": ("query", "iteration", "docno", "relevance"),
 }
 TREC_WIDTHS = tuple(map(len, _TREC_COLUMNS.values()))
+
+
+class RepeatingObject(dict[str, Any]):
+    """A JSON object whose text gives the keys `repeated` more than once."""
+
+    repeated: tuple[str, ...] = ()
+
+
+def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; for `json.loads`, which drops all but the last value of a key."""
+    row = dict(pairs)
+    if len(row) == len(pairs):
+        return row
+    repeating = RepeatingObject(row)
+    counts = Counter(key for key, _ in pairs)
+    repeating.repeated = tuple(key for key, count in counts.items() if count > 1)
+    return repeating
+
+
+def repeated_keys(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return the keys that the text of a JSON object gives more than once."""
+    return row.repeated if isinstance(row, RepeatingObject) else ()
 
 
 @dataclass(frozen=True)
@@ -169,7 +192,7 @@ def _parse_objects(
             continue
         location = f"{part.path}, line {number}: {_shorten(line)}"
         try:
-            row = json.loads(line)
+            row = json.loads(line, object_pairs_hook=build_object)
         except json.JSONDecodeError as error:
             raise InputError(
                 f"{location} is not JSON ({error.msg}, at character {error.pos})."

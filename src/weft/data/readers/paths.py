@@ -15,11 +15,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.errors import InputError
 
+if TYPE_CHECKING:
+    import polars as pl
+
 HEAD_BYTES = 1 << 16  # read to detect the layout of a file
+FIELD_SEPARATOR = "\x1f"  # a character that occurs in no text file
 # Compression by the first bytes of a file; suffixes are not reliable.
 _COMPRESSIONS = {
     b"\x1f\x8b": "gzip",
@@ -70,6 +74,21 @@ class PartFile:
         """Raise `InputError` with the number of the first line that is not UTF-8."""
         for _ in self.lines():
             pass
+
+
+def scan_lines(path: Path, num_skipped: int = 0) -> pl.LazyFrame:
+    """Scan the lines of a text file, after `num_skipped` ones, as the column `line`."""
+    import polars as pl
+
+    return pl.scan_csv(
+        path,
+        has_header=False,
+        skip_rows=num_skipped,
+        separator=FIELD_SEPARATOR,
+        quote_char=None,
+        schema={"line": pl.String},
+        glob=False,
+    )
 
 
 @contextmanager
@@ -204,14 +223,6 @@ def _unpack_lines(path: Path, target: Path) -> None:
     import polars as pl
 
     try:
-        lines = pl.scan_csv(
-            path,
-            has_header=False,
-            separator="\x1f",
-            quote_char=None,
-            schema={"line": pl.String},
-            glob=False,
-        )
-        lines.sink_csv(target, include_header=False, quote_style="never")
+        scan_lines(path).sink_csv(target, include_header=False, quote_style="never")
     except pl.exceptions.NoDataError:
         target.touch()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.data.readers.layouts import FileLayout
+from weft.data.readers.layouts import FileLayout, build_object, repeated_keys
 from weft.data.readers.paths import PartFile
 from weft.errors import InputError, setting_ref
 
@@ -48,7 +48,9 @@ def read_ranx(
 def _parse(part: PartFile) -> dict[str, dict[str, Any]]:
     part.check_encoding()
     try:
-        content = json.loads(part.plain.read_text(encoding="utf-8-sig"))
+        content = json.loads(
+            part.plain.read_text(encoding="utf-8-sig"), object_pairs_hook=build_object
+        )
     except json.JSONDecodeError as error:
         raise InputError(
             f"{part.path}, line {error.lineno}: this is not JSON ({error.msg}, at column "
@@ -59,6 +61,14 @@ def _parse(part: PartFile) -> dict[str, dict[str, Any]]:
             f"{part.path} is JSON, but not {{query: {{document: score}}}}, which ranx writes, and "
             "not JSON Lines."
         )
+    if queries := repeated_keys(content):
+        raise InputError(f"{part.path} has the query {queries[0]!r} twice; keep one.")
+    for query, row in content.items():
+        if documents := repeated_keys(row):
+            raise InputError(
+                f"{part.path}, query {query!r}: the document {documents[0]!r} is given twice; "
+                "keep one."
+            )
     return content
 
 

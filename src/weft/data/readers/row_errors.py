@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from types import NoneType
 from typing import Any
@@ -12,9 +14,10 @@ from weft.data.readers.layouts import (
     FileLayout,
     is_number,
     json_rows,
+    repeated_keys,
     split_lines,
 )
-from weft.data.readers.paths import PartFile
+from weft.data.readers.paths import PartFile, scan_lines
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
 from weft.errors import InputError, setting_ref
 
@@ -49,6 +52,23 @@ def has_quoted_field(layout: FileLayout) -> bool:
     """True if a field of the file starts with a quote."""
     opening = f'{layout.separator}"'
     return any(line.startswith('"') or opening in line for _, line in layout.part.lines())
+
+
+def may_repeat_keys(layout: FileLayout, roles: Mapping[str, str]) -> bool:
+    """True if a line of JSON Lines seems to have the key of a role twice, or a key with escapes.
+
+    Polars keeps the first value of a key. Keys of inner objects count too: `check_rows` decides.
+    """
+    import polars as pl
+
+    line = pl.col("line")
+    keys = (rf"{re.escape(json.dumps(name, ensure_ascii=False))}\s*:" for name in roles.values())
+    is_suspect = [line.str.count_matches(key) > 1 for key in keys]
+    has_escapes = line.str.contains(r'"[^"]*\\[^"]*"\s*:')
+    suspects = scan_lines(layout.part.plain).select(
+        pl.any_horizontal(*is_suspect, has_escapes).any()
+    )
+    return bool(suspects.collect(engine="streaming").item())
 
 
 def check_quotes(layouts: list[FileLayout]) -> None:
@@ -131,6 +151,8 @@ def _check_json_lines(layout: FileLayout, roles: Mapping[str, str]) -> None:
     for line, row in json_rows(layout.part):
         location = f"{layout.part.path}, line {line}:"
         for role, name in roles.items():
+            if name in repeated_keys(row):
+                raise InputError(f"{location} the key {name!r} is given twice; keep one.")
             value = row.get(name)
             if role in ID_ROLES:
                 _check_json_id(value, role, name, types=layout.types[name], location=location)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from weft.data.readers.file_settings import SPACES
 from weft.data.readers.layouts import TREC_COMMENT, FileLayout, is_csv_separator
+from weft.data.readers.paths import FIELD_SEPARATOR, scan_lines
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
-from weft.data.readers.row_errors import check_rows, has_quoted_field
+from weft.data.readers.row_errors import check_rows, has_quoted_field, may_repeat_keys
 from weft.errors import InputError, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
 
-_FIELD_SEPARATOR = "\x1f"  # a character that occurs in no text file
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # canonical integers: 007, +7 and 7.0 are text
 # Types of ids in text, by the next wider one that is tried if a type does not hold all ids.
 _WIDER_TYPE = {"int32": "int64", "int64": "string"}
@@ -153,24 +153,16 @@ def _scan_lines(layout: FileLayout) -> pl.LazyFrame:
     """Scan lines and split them at spaces, or at a separator of several characters."""
     import polars as pl
 
-    scan = pl.scan_csv(
-        layout.part.plain,
-        has_header=False,
-        skip_rows=layout.num_skipped,
-        separator=_FIELD_SEPARATOR,
-        quote_char=None,
-        schema={"line": pl.String},
-        glob=False,
-    )
+    scan = scan_lines(layout.part.plain, layout.num_skipped)
     if layout.trec:
         scan = scan.filter(~pl.col("line").str.starts_with(TREC_COMMENT))
     if layout.separator == SPACES:
         line = pl.col("line").str.strip_chars(" \t\r\n")
-        line = line.str.replace_all(r"[ \t]+", _FIELD_SEPARATOR)
+        line = line.str.replace_all(r"[ \t]+", FIELD_SEPARATOR)
     else:
-        line = pl.col("line").str.replace_all(layout.separator, _FIELD_SEPARATOR, literal=True)
+        line = pl.col("line").str.replace_all(layout.separator, FIELD_SEPARATOR, literal=True)
     names = [str(number) for number in range(len(layout.names))]
-    fields = line.str.split_exact(_FIELD_SEPARATOR, len(names))
+    fields = line.str.split_exact(FIELD_SEPARATOR, len(names))
     scan = scan.select(fields.struct.rename_fields([*names, "rest"]).alias("fields"))
     present = [pl.when(pl.col(name) != "").then(pl.col(name)).alias(name) for name in names]
     extra = pl.col("rest").is_not_null() & pl.lit(not layout.has_open_end)
@@ -228,6 +220,8 @@ def read_typed(
     ]
     for layout, part_types in zip(layouts, types):
         _check_types(layout, part_types, roles, ids)
+        if layout.format == "jsonl" and may_repeat_keys(layout, roles):
+            check_rows([layout], roles, ids)
     names = [layout.part.path.name for layout in layouts]
     strings = find_string_ids(names, types, ids, where)
     columns = _collect_narrow(layouts, types, roles, strings, where)
