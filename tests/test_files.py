@@ -913,6 +913,20 @@ def test_reads_quoted_values(tmp_path):
         read_table(path, "truth")
 
 
+@pytest.mark.parametrize("value", ["true", "[1]", '{"a": 1}', "[]", "7", "7.0", "-1", "1e3"])
+@pytest.mark.parametrize("role", ["user", "item"])
+def test_rejects_other_values_among_strings_of_json_anywhere(role, value, tmp_path):
+    path = tmp_path / "a.jsonl"
+    ids = {"user": '"u"', "item": '"i"', role: value}
+    last = f'{{"user" : {ids["user"]}, "item":{ids["item"]}}}\n'
+    for num_before in (1, 300):
+        path.write_text('{"user": "ann", "item": "tea"}\n' * num_before + last)
+        with pytest.raises(
+            InputError, match=rf"a.jsonl(: '{role}' is|, line 301: the {role} id is)"
+        ):
+            read_table(path, "truth")
+
+
 def test_reads_json_keys_that_only_look_repeated(tmp_path):
     path = tmp_path / "a.jsonl"
     rows = [

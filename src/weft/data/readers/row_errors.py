@@ -54,21 +54,23 @@ def has_quoted_field(layout: FileLayout) -> bool:
     return any(line.startswith('"') or opening in line for _, line in layout.part.lines())
 
 
-def may_repeat_keys(layout: FileLayout, roles: Mapping[str, str]) -> bool:
-    """True if a line of JSON Lines seems to have the key of a role twice, or a key with escapes.
+def has_suspect_lines(layout: FileLayout, roles: Mapping[str, str]) -> bool:
+    """True if a line of JSON Lines may be invalid in a way that polars accepts.
 
-    Polars keeps the first value of a key. Keys of inner objects count too: `check_rows` decides.
+    Polars keeps the first value of a key that is given twice, and makes strings of other values in
+    a column of strings. Inner keys and keys with escapes are suspect too: `check_rows` decides.
     """
     import polars as pl
 
     line = pl.col("line")
-    keys = (rf"{re.escape(json.dumps(name, ensure_ascii=False))}\s*:" for name in roles.values())
-    is_suspect = [line.str.count_matches(key) > 1 for key in keys]
-    has_escapes = line.str.contains(r'"[^"]*\\[^"]*"\s*:')
-    suspects = scan_lines(layout.part.plain).select(
-        pl.any_horizontal(*is_suspect, has_escapes).any()
-    )
-    return bool(suspects.collect(engine="streaming").item())
+    suspects = [line.str.contains(r'"[^"]*\\[^"]*"\s*:')]
+    for role, name in roles.items():
+        key = rf"{re.escape(json.dumps(name, ensure_ascii=False))}\s*:"
+        suspects.append(line.str.count_matches(key) > 1)
+        if role in ID_ROLES and layout.types[name] == {str}:
+            suspects.append(line.str.contains(rf'{key}\s*[^"n\s]'))  # neither a string nor null
+    found = scan_lines(layout.part.plain).select(pl.any_horizontal(suspects).any())
+    return bool(found.collect(engine="streaming").item())
 
 
 def check_quotes(layouts: list[FileLayout]) -> None:

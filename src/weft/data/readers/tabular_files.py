@@ -12,7 +12,7 @@ from weft.data.readers.file_settings import SPACES
 from weft.data.readers.layouts import TREC_COMMENT, FileLayout, is_csv_separator
 from weft.data.readers.paths import FIELD_SEPARATOR, scan_lines
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
-from weft.data.readers.row_errors import check_rows, has_quoted_field, may_repeat_keys
+from weft.data.readers.row_errors import check_rows, has_quoted_field, has_suspect_lines
 from weft.errors import InputError, setting_ref
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def read_typed(
     ]
     for layout, part_types in zip(layouts, types):
         _check_types(layout, part_types, roles, ids)
-        if layout.format == "jsonl" and may_repeat_keys(layout, roles):
+        if layout.format == "jsonl" and has_suspect_lines(layout, roles):
             check_rows([layout], roles, ids)
     names = [layout.part.path.name for layout in layouts]
     strings = find_string_ids(names, types, ids, where)
