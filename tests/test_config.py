@@ -362,6 +362,7 @@ def nested_anchors(levels, width, form):
             f"x-text: &x {'long' * 20_000}\ndata: [{', '.join(['*x'] * 100)}]",
             r"2:\d+: aliases repeat more than 100,000 values up to \*x",
         ),
+        ("data: !!set 1", " a tag such as !!set or !!omap does not fit its value; remove the tag"),
         ("data: &a {<<: *a}", r"1:15: \*a is inside of &a, which it would repeat; remove it"),
         ("data: &a\n  - b: *a", r"2:8: \*a is inside of &a, which it would repeat"),
         (f"data: {'[' * 5000}", "1:56: lists or mappings are nested more than 50 levels deep"),
@@ -378,6 +379,26 @@ def test_limits_what_aliases_repeat_and_how_deep_values_nest(folder, text, messa
     path = write_config(folder, text)
     with pytest.raises(weft.WeftError, match=f"^{re.escape(str(path))}:{message}"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("seed", "cases"), [(1, 400), pytest.param(2, 10_000, marks=pytest.mark.slow)]
+)
+def test_any_anchors_aliases_and_merges_load_or_are_an_error(folder, seed, cases):
+    random = np.random.default_rng(seed)
+    words = ["&a ", "&b ", "*a ", "*b ", "<<: ", "[", "]", "{", "}", ", ", ": ", "- ", "? ", "\n"]
+    words += ["\n  ", "data", "models", "evaluation", "metrics", "nDCG", "!!set ", "!x ", "~", "1"]
+    start = "x-a: &a {metrics: nDCG}\nx-b: &b [*a, *a]\n"
+    messages = []
+    for _ in range(cases):
+        text = start + "".join(random.choice(words, random.integers(1, 12)))
+        path = write_config(folder, text)
+        try:
+            load(path)
+        except weft.WeftError as error:
+            messages.append(str(error))
+    assert 0 < len(messages) < cases
+    assert all(message.startswith(str(path)) for message in messages)
 
 
 def test_reads_many_aliases_and_levels_within_the_limits(folder):

@@ -90,6 +90,10 @@ def _parse(path: Path, text: str) -> Any:
         raise SettingError(
             f"{path}:{line + 1}:{column + 1}: {_explain(error, text, line, column)}"
         ) from None
+    except AttributeError:  # the loader treats a scalar as a collection, because of its tag
+        raise SettingError(
+            f"{path}: a tag such as !!set or !!omap does not fit its value; remove the tag."
+        ) from None
     except TypeError:
         raise SettingError(f"{path}: a key is a list or a mapping; keys are names.") from None
     except (YAMLError, ValueError, LookupError) as error:  # of values that do not fit their tag
