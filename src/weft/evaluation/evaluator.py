@@ -21,7 +21,7 @@ from weft.data.tensors import SparseRows
 from weft.errors import InputError, MissingInput, SettingError, setting_ref
 from weft.evaluation.contributions import UserContributions
 from weft.evaluation.counts import BatchCounter
-from weft.evaluation.evaluator_state import EvaluatorState
+from weft.evaluation.evaluator_state import BatchTransaction, EvaluatorState
 from weft.evaluation.finalize import RunReport, finalize
 from weft.evaluation.metric_set import MetricClasses, MetricSet, check_metric_objects
 from weft.evaluation.result import Result
@@ -233,6 +233,8 @@ class Evaluator(EvaluatorState):
         scores of these candidates, and no other item can be recommended. The truth is by item
         number as before, or dense `[batch, n]`, a rating for each candidate.
 
+        If an error or an interrupt ends it, nothing of the batch is added.
+
         Off the CPU nothing here synchronizes with the device, except a dense `[batch, items]`
         target on it, whose number of interactions is data, `bootstrap`, `repeated_users="drop"`,
         `extra_users="skip"`, and masking by very long train rows; `docs/devices.md` lists the forms
@@ -267,14 +269,15 @@ class Evaluator(EvaluatorState):
         seen = None
         if self.masks_seen:
             seen = self._seen(self.inputs["train"], user_indices, scores.device)
-        self.add(BatchInputs(predictions, truth, users, seen=seen))
-        self.counts[self.counter.names.index("users_without_truth")] += num_rows - len(scores)
-        self._num_rows += num_rows
-        self._num_items = num_items
-        if user_indices is None:
-            self._has_user_indices = False
-        else:
-            self._users.append(users)
+        with BatchTransaction(self) as transaction:
+            self._add(BatchInputs(predictions, truth, users, seen=seen), transaction)
+            self.counts[self.counter.names.index("users_without_truth")] += num_rows - len(scores)
+            self._num_rows += num_rows
+            self._num_items = num_items
+            if user_indices is None:
+                self._has_user_indices = False
+            else:
+                self._users.append(users)
 
     def _check_user_indices(self) -> None:
         """Raise `InputError` if a setting needs the user indices of a batch."""
@@ -325,7 +328,13 @@ class Evaluator(EvaluatorState):
         )
 
     def add(self, inputs: BatchInputs) -> None:
-        """Rank a batch whose inputs are checked and encoded, and add its contributions."""
+        """Rank a batch whose inputs are checked and encoded, and add its contributions.
+
+        If an error or an interrupt ends it, nothing is added."""
+        with BatchTransaction(self) as transaction:
+            self._add(inputs, transaction)
+
+    def _add(self, inputs: BatchInputs, transaction: BatchTransaction) -> None:
         predictions = inputs.predictions
         is_sampled = isinstance(predictions, BatchLists) and (
             inputs.sample_sizes is not None or predictions.is_missing
@@ -342,10 +351,9 @@ class Evaluator(EvaluatorState):
             is_complete or inputs.item_mask is not None or inputs.candidates is not None
         )
         with open_batch(inputs, self._ranking) as batch:
-            self._accumulate(batch)
+            self._accumulate(batch, transaction)
 
-    def _accumulate(self, batch: Batch) -> None:
-        # Whatever may fail comes first, so that a batch that fails is not half counted.
+    def _accumulate(self, batch: Batch, transaction: BatchTransaction) -> None:
         by_user = self.stores_contributions
         if not batch.is_host_readable:
             self._note_users(batch)
@@ -357,26 +365,14 @@ class Evaluator(EvaluatorState):
             user_counts = counts if self.drops_repeats else counts[:, :0]
             contributions = UserContributions.from_batch(batch, layout, terms, user_counts)
         table = self.metric_set.user_values(batch) if self.settings.per_user else None
-        if self.stateful_metrics:
-            self._update_stateful_metrics(batch)
+        for metric in self.stateful_metrics:
+            metric.accumulate(batch)
         self.counts += counts.sum(0)
-        layout.add(self.sums, terms)
+        transaction.add_terms(terms)
         if table is not None:
             self._table.append((batch.users, *table))
         if contributions is not None:
             self._contributions.append(contributions)
-
-    def _update_stateful_metrics(self, batch: Batch) -> None:
-        """Add the batch to the metrics that own states; if one fails, to none."""
-        metrics = self.stateful_metrics
-        before = [metric.states() for metric in metrics]
-        try:
-            for metric in metrics:
-                metric.accumulate(batch)
-        except BaseException:
-            for metric, states in zip(metrics, before):
-                metric.restore(states)
-            raise
 
     def _note_users(self, batch: Batch) -> None:
         """Count users who are no rows of an input, where the host cannot read their indices."""
@@ -401,22 +397,21 @@ class Evaluator(EvaluatorState):
     ) -> Result:
         """Add a batch, and return the Result of it alone."""
         before, device = self.state, self.sums.device
-        self.reset()
-        self._num_rows = before.num_rows
         try:
+            self.reset()
+            self._num_rows = before.num_rows
             self.update(preds, target, user_indices, items)
             of_batch = self.state
-        except BaseException:
-            self.restore(before)
-            raise
-        # Rows without a user index are numbered already.
-        parts = [before, replace(of_batch, has_user_indices=True)]
-        self.restore(
-            replace(
+            # Rows without a user index are numbered already.
+            parts = [before, replace(of_batch, has_user_indices=True)]
+            combined = replace(
                 combine_states(parts, self.stateful_metrics),
                 num_rows=of_batch.num_rows,
                 has_user_indices=before.has_user_indices and of_batch.has_user_indices,
             )
-        )
-        self.to(device)
+            self.restore(combined)
+            self.to(device)
+        except BaseException:
+            self.restore(before)
+            raise
         return finalize(of_batch, self)

@@ -25,6 +25,7 @@ from weft.evaluation.state import (
     num_processes,
     synchronize,
 )
+from weft.metrics.accumulators import Contribution
 from weft.metrics.base.metric import BaseMetric
 
 
@@ -164,6 +165,16 @@ class EvaluatorState(nn.Module):
         self._has_user_indices = state.has_user_indices
         self._has_lists, self._has_candidates = state.has_lists, state.has_candidates
 
+    def _replace_state(self, state: EvaluationState) -> None:
+        """Replace the state, moved to the device of the present one; if that fails, keep it."""
+        before, device = self.state, self.sums.device
+        try:
+            self.restore(state)
+            self.to(device)
+        except BaseException:
+            self.restore(before)
+            raise
+
     def synchronized_state(self) -> tuple[EvaluationState, dict[str, Any]]:
         """Return the state of all processes, and their number for the provenance of a result."""
         state, processes = self.state, num_processes() if self.sync_on_compute else 1
@@ -248,9 +259,7 @@ class EvaluatorState(nn.Module):
             state["identity"],
             "cannot take up this state: the evaluator and the state",
         )
-        device = self.sums.device
-        self.restore(copy.deepcopy(EvaluationState.from_dict(state)))
-        self.to(device)
+        self._replace_state(copy.deepcopy(EvaluationState.from_dict(state)))
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         if not prefix or self._is_persistent:
@@ -267,6 +276,51 @@ class EvaluatorState(nn.Module):
                 f"an Evaluator merges with another Evaluator; got a {type(other).__name__}."
             )
         check_compatible(self.identity(), other.identity(), "cannot merge evaluators that")
-        device = self.sums.device
-        self.restore(combine_states([self.state, other.state], self.stateful_metrics))
-        self.to(device)
+        self._replace_state(combine_states([self.state, other.state], self.stateful_metrics))
+
+
+class BatchTransaction:
+    """A context in which a batch is added to an evaluator as a whole or, if an error or an
+    interrupt ends it, not at all.
+
+    Sums are large, so only those that the batch changes are copied, by `add_terms`. A class, not a
+    generator: an interrupt could leave a generator suspended, which would undo the batch later.
+    """
+
+    _LISTS = ("_users", "_table", "_contributions")
+    _VALUES = ("_num_items", "_num_rows", "_has_user_indices", "_has_lists", "_has_candidates")
+
+    def __init__(self, evaluator: EvaluatorState) -> None:
+        self._evaluator = evaluator
+        self._values = {name: getattr(evaluator, name) for name in self._VALUES}
+        self._lengths = {name: len(getattr(evaluator, name)) for name in self._LISTS}
+        self._counts = evaluator.counts.clone()
+        self._metric_states = [metric.states() for metric in evaluator.stateful_metrics]
+        self._changed: list[tuple[Tensor, Contribution, Tensor]] = []
+
+    def add_terms(self, terms: list[tuple[slice, Contribution]]) -> None:
+        """Add the contributions of the batch to the sums."""
+        sums = self._evaluator.sums
+        self._changed = [
+            (sums[section], contribution, contribution.select_from(sums[section]))
+            for section, contribution in terms
+            if section.start < section.stop
+        ]
+        self._evaluator.metric_set.layout.add(sums, terms)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            return
+        evaluator = self._evaluator
+        for sums, contribution, before in self._changed:
+            contribution.write_to(sums, before)
+        evaluator.counts.copy_(self._counts)
+        for metric, states in zip(evaluator.stateful_metrics, self._metric_states):
+            metric.restore(states)
+        for name, length in self._lengths.items():
+            del getattr(evaluator, name)[length:]
+        for name, value in self._values.items():
+            setattr(evaluator, name, value)

@@ -291,15 +291,14 @@ class MetricSet:
 
 def _compute_stateful(spec: MetricSpec, metric: BaseMetric, states: MetricStates) -> ComputedValue:
     """Return the value of a metric for some states; the metric keeps its own."""
-    before = metric.states()
-    metric.restore(states)
-    try:
-        # The undecorated method: TorchMetrics' wrapper warns unless update() was called, but
-        # batches were added by accumulate().
-        value = torch.as_tensor(type(metric).compute(metric))
-        users = metric.num_users_counted()
-    finally:
-        metric.restore(before)
+    # A copy, because an interrupt could come before the metric has its own states again.
+    other = object.__new__(type(metric))
+    other.__dict__.update(metric.__dict__)
+    other.restore(states)
+    # The undecorated method: TorchMetrics' wrapper warns unless update() was called, but batches
+    # were added by accumulate().
+    value = torch.as_tensor(type(metric).compute(other))
+    users = other.num_users_counted()
     if value.numel() != 1:
         raise SettingError(
             f"{spec} computed a value of shape {list(value.shape)}; expected one number."

@@ -61,6 +61,17 @@ class Contribution(NamedTuple):
         for indices, values in zip(*chunks):
             sums.index_add_(0, indices, values.to(sums.dtype))
 
+    def select_from(self, sums: Tensor) -> Tensor:
+        """Return a copy of the sums that `add_to` changes, for `write_to`."""
+        return sums.clone() if self.indices is None else sums[self.indices.reshape(-1)]
+
+    def write_to(self, sums: Tensor, selected: Tensor) -> None:
+        """Undo `add_to`: write back what `select_from` returned before it."""
+        if self.indices is None:
+            sums.copy_(selected)
+        else:
+            sums[self.indices.reshape(-1)] = selected
+
 
 @dataclass(frozen=True)
 class Accumulator:
