@@ -175,3 +175,24 @@ def test_rejects_files_that_are_not_checkpoints(tmp_path):
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(InputError, match="cut short"):
         evaluate(Model(), checkpoint=path)
+
+
+@pytest.mark.parametrize(
+    "name", ["file/run.state", "file/new/run.state", "n" * 300, "new/" + "n" * 300, "a\0b"]
+)
+def test_refuses_a_checkpoint_that_cannot_be_written_before_the_first_batch(name, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    model = Model()
+    with pytest.raises(
+        InputError, match=r"cannot be written \(.*give checkpoint= a file"
+    ) as caught:
+        evaluate(model, checkpoint=tmp_path / name)
+    assert caught.value.setting == "checkpoint" and model.asked == []
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_creates_the_folders_of_a_checkpoint(tmp_path):
+    path = tmp_path / "new" / "folder" / "run.state"
+    with pytest.raises(RuntimeError, match="out of power"):
+        evaluate(Model(breaks_after=7), checkpoint=path)
+    assert path.is_file()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from weft.errors import InputError, SettingError
+from weft.errors import InputError, SettingError, setting_ref
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.candidates import CandidateProvider
 from weft.evaluation.evaluator import Evaluator
@@ -32,7 +34,10 @@ class Checkpoint:
     def resume(
         self, evaluator: Evaluator, candidates: CandidateProvider, spans: list[Span]
     ) -> list[Span]:
-        """Restore the saved state, if there is one, and return the users that are left."""
+        """Restore the saved state, if there is one, and return the users that are left.
+
+        Raises `InputError` if the file cannot be read or will not be writable."""
+        _check_writable(self._path)
         if not self._path.exists():
             return spans
         document = read_document(self._path)
@@ -73,6 +78,23 @@ class Checkpoint:
         }
         write_files({self._path: lambda file: file.write(pack_document(document))})
         self._saved = time.monotonic()
+
+
+def _check_writable(path: Path) -> None:
+    """Raise `InputError` if no file can be written to a path. Missing folders are not created."""
+    try:
+        folder = next(parent for parent in path.absolute().parents if parent.exists())
+        for name in path.absolute().relative_to(folder).parts:
+            with suppress(FileNotFoundError):
+                (folder / name).stat()  # raises for names that are too long
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (OSError, ValueError) as error:  # a null character in a path is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(
+            f"{str(path)!r} cannot be written ({reason}); give {setting_ref('checkpoint')} a file "
+            "in a folder to which files can be written."
+        ) from None
 
 
 def _subtract(span: Span, done: Span) -> list[Span]:
