@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from weft.data.devices import DeviceColumn, is_host_readable
+from weft.data.interaction_readers import check_scipy_pointers
 from weft.data.interactions import Interactions, digest
 from weft.data.label_readers import (
     EncodedLabels,
@@ -148,7 +149,7 @@ def read_features(
                 f"{where} has features of {data.size} {ids.kind}s, but there are {ids.size}."
             )
         return data
-    if _is_canonical_csr(data) and data.shape[0] == ids.size:
+    if _is_canonical_csr(data, where) and data.shape[0] == ids.size:
         names, numbers = number_integers(data.indices.astype(np.int64))
         offsets = torch.as_tensor(data.indptr.astype(np.int64))
         return Features(DeviceColumn(offsets), DeviceColumn(torch.as_tensor(numbers)), names)
@@ -229,7 +230,13 @@ def _split(encoded: EncodedLabels, separator: str, where: str) -> EncodedLabels:
     )
 
 
-def _is_canonical_csr(data: Any) -> bool:
+def _is_canonical_csr(data: Any, where: str) -> bool:
     """True for a scipy CSR matrix with ascending, unique columns and no values but 1."""
     is_csr = type(data).__module__.startswith("scipy") and getattr(data, "format", "") == "csr"
-    return is_csr and data.has_canonical_format and bool((data.data == 1).all())
+    if not is_csr:
+        return False
+    check_scipy_pointers(data, where)
+    columns = data.indices
+    is_inside = len(columns) == 0 or 0 <= columns.min() <= columns.max() < data.shape[1]
+    has_ones = len(columns) == data.indptr[-1] and bool((data.data == 1).all())
+    return is_inside and has_ones and bool(data.has_canonical_format)

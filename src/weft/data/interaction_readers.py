@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,19 +21,19 @@ def read_interactions(data: Any, where: str) -> InteractionTable:
 
     `where` ("truth", "train") names the data in messages.
     """
-    table = _read_unchecked(data, where, use=where if where in ROLES_OF_USE else "truth")
+    table = read_unchecked(data, where, use=where if where in ROLES_OF_USE else "truth")
     table.check_finite()
     return table
 
 
 def read_pairs(data: Any, where: str) -> InteractionTable:
     """Return users and items in any of these forms, without values."""
-    table = _read_unchecked(data, where, use="candidates")
+    table = read_unchecked(data, where, use="candidates")
     table.check_finite()
     return table.without_values()
 
 
-def _read_unchecked(data: Any, where: str, *, use: str) -> InteractionTable:
+def read_unchecked(data: Any, where: str, *, use: str) -> InteractionTable:
     """Return truth or train in any accepted form; values may be NaN or infinite."""
     if isinstance(data, Mapping) or is_file(data) or is_frame(data):
         table = read_rows(data, where, use=use).to_interactions("rating", 1.0)
@@ -56,19 +56,59 @@ def _read_unchecked(data: Any, where: str, *, use: str) -> InteractionTable:
 def _from_matrix(
     users: Any, items: Any, values: NDArray[Any], shape: tuple[int, ...], where: str
 ) -> InteractionTable:
-    """Return the stored entries of a matrix by row and column number."""
+    """Return the stored entries of a matrix by row and column number.
+
+    Raises `InputError` for numbers outside of the matrix, which neither torch nor SciPy checks."""
     import polars as pl
 
     if values.dtype.kind not in "biuf":
-        raise InputError(f"{where} is a matrix of {values.dtype}; ratings must be real numbers.")
-    users, items = (pl.Series(np.asarray(codes, dtype=np.int64)) for codes in (users, items))
-    numbers = values.astype(np.float64, copy=False)
-    return InteractionTable(where, users, items, numbers, (shape[0], shape[1]))
+        raise InputError(f"{where} is a matrix of {values.dtype}; its values must be real numbers.")
+    codes = [np.asarray(numbers, dtype=np.int64) for numbers in (users, items)]
+    for numbers, size, axis in zip(codes, shape, ("row", "column")):
+        if len(numbers) != len(values):
+            _refuse_indices(f"{len(values)} values but {len(numbers)} {axis} indices", shape, where)
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < size:
+            outside = numbers[(numbers < 0) | (numbers >= size)][0]
+            _refuse_indices(f"a value in {axis} {outside}", shape, where)
+    ratings = values.astype(np.float64, copy=False)
+    users, items = map(pl.Series, codes)
+    return InteractionTable(where, users, items, ratings, (shape[0], shape[1]))
+
+
+def _refuse_indices(got: str, shape: tuple[int, ...], where: str) -> NoReturn:
+    raise InputError(
+        f"{where} is a sparse matrix {list(shape)} with {got}; expected indices inside of the "
+        "matrix. Build it with check_invariants=True (torch), or call its check_format() (SciPy "
+        "CSR and CSC), to find the wrong index."
+    )
+
+
+def _check_pointers(
+    pointers: NDArray[Any], size: int, num_values: int, shape: tuple[int, ...], where: str
+) -> None:
+    """Check the row pointers of a CSR matrix, or the column pointers of a CSC matrix."""
+    is_valid = len(pointers) == size + 1 and pointers[0] == 0 and pointers[-1] <= num_values
+    if not is_valid or (pointers[1:] < pointers[:-1]).any():
+        _refuse_indices("index pointers that do not ascend from 0 to its end", shape, where)
+
+
+def check_scipy_pointers(matrix: Any, where: str) -> None:
+    """Check the index pointers of a CSR, CSC or BSR matrix, which SciPy follows in native code."""
+    size = matrix.shape[matrix.format == "csc"]
+    if matrix.format == "bsr":
+        size //= matrix.blocksize[0]
+    num_values = min(len(matrix.indices), len(matrix.data))
+    _check_pointers(matrix.indptr, size, num_values, matrix.shape, where)
 
 
 def _from_scipy(matrix: Any, where: str) -> InteractionTable:
     _check_two_dimensions(matrix.shape, where)
-    coo = matrix.tocoo()  # keeps stored zeros and repeated entries, which are checked later
+    if hasattr(matrix, "indptr"):
+        check_scipy_pointers(matrix, where)
+    try:
+        coo = matrix.tocoo()  # keeps stored zeros and repeated entries, which are checked later
+    except ValueError as error:
+        _refuse_indices(f"wrong indices ({error})", matrix.shape, where)
     return _from_matrix(coo.row, coo.col, coo.data, coo.shape, where)
 
 
@@ -85,9 +125,10 @@ def _from_torch(tensor: Any, where: str) -> InteractionTable:
     if tensor.layout == torch.strided:
         return _from_dense(to_array(tensor), where)
     if tensor.layout == torch.sparse_csr:
-        lengths = np.diff(to_array(tensor.crow_indices()))
-        rows = np.repeat(np.arange(tensor.shape[0]), lengths)
         columns, values = to_array(tensor.col_indices()), tensor.values()
+        pointers = to_array(tensor.crow_indices())
+        _check_pointers(pointers, tensor.shape[0], len(columns), tuple(tensor.shape), where)
+        rows = np.repeat(np.arange(tensor.shape[0]), np.diff(pointers))
     elif tensor.layout == torch.sparse_coo and tensor.dense_dim() == 0:
         (rows, columns), values = to_array(tensor._indices()), tensor._values()
     else:

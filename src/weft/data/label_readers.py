@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from weft.data.interaction_readers import read_interactions
+from weft.data.interaction_readers import read_unchecked
 from weft.data.readers.files import is_file, read_table
 from weft.data.readers.roles import COLUMNS, check_unique_columns, find_column_name
 from weft.data.row_readers import is_frame
@@ -174,13 +174,12 @@ def _from_matrix(data: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.int
     """Return the columns that are not 0 in each row."""
     kinds = f"{ids.kind}s"
     check_unmasked(data, where, "give array.filled(0), where 0 is no feature")
-    try:
-        table = read_interactions(data, where)
-    except InputError:
+    table = read_unchecked(data, where, use="truth")
+    if not np.isfinite(table.values).all():
         raise InputError(
             f"{where} is a matrix, but not of finite numbers; expected 0 or 1 for each of the "
             f"{kinds} and features."
-        ) from None
+        )
     is_set = table.values != 0
     if (is_other := is_set & (table.values != 1)).any():
         raise InputError(

@@ -126,11 +126,8 @@ def _read_sparse(target: Any, batch: int, *, num_items: int, device: torch.devic
         _refuse_form("names users and items by ids", batch, num_items)
     if table.shape != (batch, num_items):
         _refuse_form(f"has shape {list(table.shape)}", batch, num_items)
-    items = table.items.to_numpy()
-    # Neither torch nor scipy checks the indices of a sparse matrix.
-    if len(unknown := items[(items < 0) | (items >= num_items)]):
-        _refuse_item(int(unknown[0]), num_items)
-    rows = Interactions.from_codes(table.users.to_numpy(), items, table.values, batch, num_items)
+    codes = table.users.to_numpy(), table.items.to_numpy()
+    rows = Interactions.from_codes(*codes, table.values, batch, num_items)
     if rows.find_duplicates().any():
         raise InputError(_REPEATED)
     return SparseRows.from_interactions(rows, device)
@@ -140,17 +137,21 @@ def _read_sparse_on_device(target: Tensor, batch: int, *, num_items: int) -> Spa
     """Read a sparse matrix that the host cannot read; None for other layouts."""
     if target.ndim != 2 or target.is_complex():
         return None
-    if target.layout == torch.sparse_coo and target.dense_dim() == 0:
-        (rows, items), values = target._indices(), target._values()
-    elif target.layout == torch.sparse_csr:
-        items, values = target.col_indices(), target.values()
-        rows = SparseRows(target.crow_indices(), items, values, num_items).rows
-    else:
+    is_coo = target.layout == torch.sparse_coo and target.dense_dim() == 0
+    if not is_coo and target.layout != torch.sparse_csr:
         return None
     if tuple(target.shape) != (batch, num_items):
         _refuse_form(f"has shape {list(target.shape)}", batch, num_items)
-    is_unknown = (items < 0) | (items >= num_items)
-    keys, order = (rows.long() * num_items + items.clamp(0, max(0, num_items - 1))).sort()
+    if is_coo:
+        (rows, items), values = target._indices(), target._values()
+    else:
+        items, values = target.col_indices(), target.values()
+        rows = _expand_pointers(target.crow_indices(), len(items))
+        if len(target.crow_indices()) != batch + 1:
+            _refuse_form(f"has {len(target.crow_indices())} row pointers", batch, num_items)
+    is_unknown = (items < 0) | (items >= num_items) | (rows < 0) | (rows >= batch)
+    rows = rows.long().clamp(0, max(0, batch - 1))
+    keys, order = (rows * num_items + items.clamp(0, max(0, num_items - 1))).sort()
     offsets = torch.searchsorted(keys, torch.arange(batch + 1, device=keys.device) * num_items)
     is_repeated = torch.zeros_like(keys, dtype=torch.bool)
     is_repeated[1:] = keys[1:] == keys[:-1]
@@ -158,6 +159,15 @@ def _read_sparse_on_device(target: Tensor, batch: int, *, num_items: int) -> Spa
     return SparseRows(
         offsets, keys % max(1, num_items), values[order], num_items, ~is_repeated, error_counts
     )
+
+
+def _expand_pointers(pointers: Tensor, num_values: int) -> Tensor:
+    """Return the row of each value of a CSR matrix, -1 if the row pointers are invalid."""
+    is_valid = (pointers[:1] == 0) & (pointers[-1:] == num_values)
+    is_valid = is_valid & (pointers[1:] >= pointers[:-1]).all()
+    numbers = torch.arange(num_values, device=pointers.device, dtype=pointers.dtype)
+    rows = torch.searchsorted(pointers, numbers, right=True) - 1
+    return torch.where(is_valid, rows, -1)
 
 
 def _rows_of_equal_length(items: Tensor, values: Tensor, num_items: int) -> SparseRows:

@@ -51,6 +51,11 @@ class TopKItems:
                 f"ids of weft.TopKItems holds {matrix.dtype}; expected integers: item ids, or "
                 "positions in items=[...], with -1 as padding."
             )
+        if matrix.size and matrix.max() >= 2**63:
+            raise InputError(
+                f"ids of weft.TopKItems has the id {matrix.max()}, beyond 63 bits; give positions "
+                "in items=[...]."
+            )
         is_item = matrix != _PADDING
         if (matrix < _PADDING).any():
             raise InputError(
