@@ -3,6 +3,7 @@
 import math
 import tracemalloc
 import warnings
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 import weft
 from metric_cases import ACCURACY, BUILT_IN, BY_POSITION, by_position, make_labels
 from oracles import Case, summary
+from weft.batch.blocks import MetricBlock
 from weft.errors import InputError, InputWarning, SettingError
 from weft.metrics.registry import built_in_metrics
 from weft.ranking import TIE_RULES
@@ -959,6 +961,57 @@ def wide():
     )  # ties everywhere
     truth, train = (sp.random(BATCH, WIDE, density=2e-4, rng=rng, format="csr") for _ in range(2))
     return scores, truth, train
+
+
+@pytest.mark.parametrize("ties", TIE_RULES)
+@pytest.mark.parametrize("form", ["scores", "lists"])
+def test_positions_beyond_the_catalogue_take_no_memory(watch, form, ties):
+    far = 20_000
+    source, names, labels = SCORES, BUILT_IN, make_labels(USERS, ITEMS)
+    if form == "lists":
+        source = {user: dict(enumerate(row)) for user, row in enumerate(SCORES.tolist())}
+        names, labels = ["nDCG", "MAP", "MRR", "LAUC", "EPC", "ARP", "Gini", "ItemCoverage"], {}
+    settings = {"metrics": names, "top_k": [5, far], "ties": ties, **labels}
+    elements, by, _ = watch(lambda: evaluate(source, **settings))
+    assert elements <= 2 * far, by  # the discounts of all positions, but not for each user
+
+
+@pytest.mark.parametrize("ties", TIE_RULES)
+def test_positions_beyond_the_catalogue_are_empty(ties):
+    """Further items that nobody can get fill the catalogue, and change no list."""
+    names = [*ACCURACY, "EPC", "EFD", "EPC(relevance=none)", "nDCG(ideal=k)", "APLT", "ARP"]
+    settings = {"metrics": names, "top_k": [4, ITEMS, ITEMS + 1, 40], "ties": ties, "seed": 3}
+    more = ((0, 0), (0, 40 - ITEMS))
+    wide = evaluate(
+        np.pad(SCORES.numpy(), more, constant_values=-np.inf),
+        np.pad(TRUTH, more),
+        train=np.pad(TRAIN, more),
+        **settings,
+    )
+    for value, other in zip(evaluate(SCORES, **settings).values, wide.values, strict=True):
+        assert value.name == other.name
+        assert value.value == pytest.approx(other.value, abs=1e-12, nan_ok=True), value.name
+
+
+def test_blocks_have_k_columns_beyond_the_catalogue(own_metrics):
+    seen = {}
+
+    @weft.register
+    class Blocks(weft.TopKMetric):
+        _REQUIRED_COMPONENTS: ClassVar = {block for block in MetricBlock if block.has_cutoff}
+
+        def update(self, preds, **blocks):
+            seen.update({name: block for name, block in blocks.items() if block.ndim == 2})
+
+        def compute(self):
+            return torch.tensor(0.0)
+
+    evaluate(SCORES, metrics="Blocks", top_k=20, train=None)
+    fills = {"indices": -1, "values": -math.inf, "relevance": 0}
+    assert len(seen) == 4
+    for name, block in seen.items():
+        assert block.shape == (USERS, 20)
+        assert (block[:, ITEMS:] == fills[name.rsplit("_", 1)[1]]).all(), name
 
 
 @pytest.mark.slow

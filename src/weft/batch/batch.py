@@ -92,7 +92,7 @@ class Batch:
 
     `rank()` sets `ranking`, one position deeper than the largest cut-off to see ties at the cut;
     `items [batch, depth]`, the ranked items, -1 after the end of a list; and `values`, their
-    scores, `-inf` there."""
+    scores, `-inf` there. `depth` is the largest cut-off, or the number of items if that is less."""
 
     ranking: Ranking
     items: Tensor
@@ -113,8 +113,10 @@ class Batch:
         self.size, self.device = truth.num_rows, truth.items.device
         self.dtype = float_type(self.device)
         self.is_host_readable = is_host_readable(self.device)
-        self.depth, self.tie_rule = options.depth, options.tie_rule
-        self.estimator, self.sample_sizes = options.estimator, inputs.sample_sizes
+        self.tie_rule, self.estimator = options.tie_rule, options.estimator
+        # Positions beyond the catalogue are empty; 1, so that an empty catalogue has a position.
+        self.depth = min(options.depth, max(1, truth.num_items))
+        self.sample_sizes = inputs.sample_sizes
         self.item_mask, self.candidates = inputs.item_mask, inputs.candidates
         self.validation = validation or validation_for(self.device)
         self.relevant = inputs.relevant or self._select_relevant(options.relevance_threshold)

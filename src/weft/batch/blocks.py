@@ -66,7 +66,13 @@ def compute_block(batch: Batch, block: MetricBlock) -> Tensor:
 def metric_block(batch: Batch, block: MetricBlock, k: int | None) -> Tensor:
     """Return a copy of a block, computed once per batch and cut at k if it has a cut-off."""
     values = batch.cached(block, lambda: compute_block(batch, block))
-    return values[:, :k].clone() if block.has_cutoff else copy_lazily(values)
+    if not block.has_cutoff:
+        return copy_lazily(values)
+    missing = max(0, (k or 0) - values.shape[1])  # positions beyond the catalogue
+    if missing:
+        fill = {MetricBlock.TOP_K_INDICES: -1, MetricBlock.TOP_K_VALUES: -torch.inf}.get(block, 0)
+        return torch.nn.functional.pad(values, (0, missing), value=fill)
+    return values[:, :k].clone()
 
 
 def copy_lazily(values: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ class TopK:
     """A batch at some cut-offs. Quantities per user are `[batch, cut-offs]` or `[batch, 1]`.
 
     `k [cut-offs]`; `positions [depth]`: 1, 2, ...; `discounts [depth]`: 1 / log2(position + 1).
+    Cut-offs may be beyond `depth`, where no list has an item.
     `is_estimated`: hits are those among all items, estimated from sampled negatives."""
 
     def __init__(
@@ -33,6 +34,14 @@ class TopK:
         self.k = torch.cat([torch.full((1,), k, dtype=dtype, device=device) for k in cutoffs])
         self.positions = torch.arange(1, batch.depth + 1, dtype=dtype, device=device)
         self.discounts = 1 / torch.log2(self.positions + 1)
+
+    @cached_property
+    def all_discounts(self) -> Tensor:
+        """The discount of each position up to the largest k, also beyond `depth`, `[largest k]`."""
+        last = self.cutoffs[-1]
+        if last <= len(self.discounts):
+            return self.discounts[:last]
+        return 1 / torch.log2(torch.arange(2, last + 2, dtype=self.k.dtype, device=self.k.device))
 
     @property
     def estimated(self) -> TopK:
@@ -120,7 +129,7 @@ class TopK:
         ).gains(self.cutoffs, gains, self.discounts)
         if missing_gain == 0:
             return ideal
-        cumulative = torch.nn.functional.pad(self.discounts.cumsum(0), (1, 0))
+        cumulative = torch.nn.functional.pad(self.all_discounts.cumsum(0), (1, 0))
         missing = cumulative[self.k.long()] - cumulative[self.max_hits.long()]
         return ideal + missing_gain * missing
 
@@ -163,15 +172,15 @@ class TopK:
 
     @cached_property
     def item_slots(self) -> Tensor:
-        """The index of each position in a flattened `[items, cut-offs]`, `[batch, largest k]`.
+        """The index of each position in a flattened `[items, cut-offs]`, `[batch, n]`.
 
-        0 after the end of a list."""
+        n is the largest k, at most `depth`. 0 after the end of a list."""
         last, width = self.cutoffs[-1], len(self.cutoffs)
         items = self.batch.items[:, :last]
         is_small = self.batch.truth.num_items * width < 1 << 31
         slots = torch.empty_like(items, dtype=torch.int32 if is_small else torch.int64)
         for tile, out in zip(torch.split(items, _TILE_USERS), torch.split(slots, _TILE_USERS)):
-            out.copy_((tile * width).add_(self.cutoff_index[:last]).clamp_(min=0))
+            out.copy_((tile * width).add_(self.cutoff_index[: items.shape[1]]).clamp_(min=0))
         return slots
 
     @cached_property

@@ -186,7 +186,8 @@ class EvaluationRun:
         if isinstance(source, ListSource) or (
             self.candidates.are_per_user and source.supports_item_subsets
         ):
-            by_positions = max(1, _BATCH_POSITIONS // (metric_set.depth + 1))
+            depth = min(metric_set.depth, self.dataset.items.size)
+            by_positions = max(1, _BATCH_POSITIONS // (depth + 1))
             return min(by_positions, fitting) if metric_set.needs_dense_blocks else by_positions
         is_in_place = (
             source.has_scores_in_memory and settings.device is None and settings.candidates == "all"

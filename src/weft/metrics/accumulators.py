@@ -386,7 +386,7 @@ class GroupExposure(Accumulator):
             cluster = self.clusters.codes.lookup(items, -1)
             is_counted = (group >= 0) & (cluster >= 0)
             row = torch.where(is_counted, cluster.add_(group * len(self.clusters.names)), 0)
-            indices = row.mul_(len(topk.cutoffs)).add_(topk.cutoff_index[:last]).int()
+            indices = row.mul_(len(topk.cutoffs)).add_(topk.cutoff_index[: items.shape[1]]).int()
             yield Contribution(is_counted, indices)
 
     def decode(self, sums: Tensor) -> Tensor:

@@ -70,9 +70,9 @@ class _Novelty(UserAverageTopKMetric):
     def user_values(self, topk: TopK) -> Tensor:
         if self._train.num_interactions == 0:
             return torch.full_like(topk.list_length, torch.nan)
-        discounts = topk.discounts[None]
+        discounts = topk.all_discounts[None]
         if self.denominator == "list":
-            discounts = torch.where(topk.batch.items >= 0, discounts, 0)
+            discounts = torch.where(topk.batch.items >= 0, topk.discounts, 0)
         maximum = topk.sum_positions(discounts)
         maximum = torch.where(maximum > 0, maximum, 1)  # 0 for an empty list
         popularity = self._train.popularity

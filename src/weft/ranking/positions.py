@@ -40,7 +40,8 @@ def cutoff_by_position(cutoffs: Cutoffs, depth: int, device: torch.device) -> Te
     """Return the number of the first cut-off that includes each position, `[depth + 1]`.
 
     After the last cut-off: the number of cut-offs."""
-    spans = enumerate(zip((0, *cutoffs), (*cutoffs, depth + 1)))
+    ends = [min(k, depth) for k in cutoffs]  # positions of lists are below `depth`
+    spans = enumerate(zip((0, *ends), (*ends, depth + 1)))
     return torch.cat(
         [torch.full((stop - start,), number, device=device) for number, (start, stop) in spans]
     )
@@ -212,6 +213,7 @@ class TieAveragedPositions:
         The number of hits is uncertain in the group at the cut only: sum over its possible values.
         """
         dtype, device = self._dtype, self._size.device
+        k = min(k, self._size.shape[1])
         positions = torch.arange(1, k + 1, dtype=dtype, device=device)
         is_cut = self._start[:, :k] == self._start[:, k - 1 : k]  # in the group at the cut
         certain = torch.where(is_cut, 0, self._cumulative_hits[:, :k] / positions)
@@ -236,7 +238,7 @@ class TieAveragedPositions:
 
 def _sum_positions(per_position: Tensor, cutoffs: Cutoffs, weights: Tensor | None) -> Tensor:
     sums = (per_position if weights is None else per_position * weights).cumsum(1)
-    return torch.stack([sums[:, k - 1] for k in cutoffs], dim=1)
+    return torch.stack([sums[:, min(k, sums.shape[1]) - 1] for k in cutoffs], dim=1)
 
 
 def _log_choose(n: Tensor, k: Tensor) -> Tensor:
