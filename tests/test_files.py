@@ -913,6 +913,55 @@ def test_reads_quoted_values(tmp_path):
         read_table(path, "truth")
 
 
+@pytest.mark.parametrize("separator", [",", "\t", "::"])
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (",,0.7,", "there is no user id"),
+        (",,,5", "there is no user id"),
+        ("ann,rye,1", "3 fields"),
+        ("ann,rye", "2 fields"),
+        ('"a,n,n",rye,1', "3 fields"),
+    ],
+)
+def test_rejects_rows_without_ids_and_short_rows(row, says, separator, tmp_path):
+    if '"' in row and separator == "::":
+        pytest.skip("fields are quoted in CSV alone")
+    path = tmp_path / "a.txt"
+    rows = ["user,item,score,note", *["ann,tea,1,x"] * 300, ",,,", "", row, "bob,tea,1,x"]
+    path.write_text("\n".join(rows).replace(",", separator))
+    with pytest.raises(InputError, match=rf"a.txt, line 304: {says}"):
+        read_table(path, "source")
+
+
+def test_rejects_short_rows_of_other_files(tmp_path):
+    path = tmp_path / "a.txt"
+    for use, text, says in (
+        ("source", "user item score note\nann tea 1 x\nann rye 1\n", "line 3: 3 fields"),
+        ("items", "item,note\ntea,x\nrye\n", "line 3: 1 field "),
+        ("items", "item,note\ntea,x\n,y\n", "line 3: there is no item id"),
+        ("user_groups", "user,label\nann,x\nbob\n", "line 3: 1 field "),
+        ("user_groups", "user,label\nann,x\n,y\n", "line 3: there is no user id"),
+        ("source", TREC_RUN * 100 + "q1 Q0 d3 3 0.25\n", "line 301: 5 fields"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=rf"a.txt, {says}"):
+            read_table(path, use)
+
+
+@pytest.mark.parametrize("separator", [",", "\t", "::"])
+def test_reads_empty_fields_and_skips_empty_rows(separator, tmp_path):
+    path = tmp_path / "a.txt"
+    rows = ["user,item,score,note", "ann,tea,1,x", ",,,", "ann,rye,2,", "", "bob,tea,3,"]
+    if separator != "::":
+        rows += ['cid,"t,e,a",4,', 'cid,"r\ny""e",5,"x\ny"', "dan,tea,6,"]
+    path.write_text("\n".join(rows).replace(",", separator))
+    table = read_table(path, "source")
+    assert table.columns["score"].to_list() == list(range(1, len(table) + 1))
+    lines = ["line 2", "line 4", "line 6", "line 7", "line 8", "line 11"]
+    assert table.locate_rows(range(len(table))) == lines[: len(table)]
+
+
 @pytest.mark.parametrize("value", ["true", "[1]", '{"a": 1}', "[]", "7", "7.0", "-1", "1e3"])
 @pytest.mark.parametrize("role", ["user", "item"])
 def test_rejects_other_values_among_strings_of_json_anywhere(role, value, tmp_path):

@@ -68,7 +68,7 @@ class FileTable:
             found = (
                 prefix + location
                 for prefix, layout in zip(prefixes, layouts)
-                for location in iter_locations(layout, self.roles)
+                for location in iter_locations(layout)
             )
             for row, location in enumerate(islice(found, max(wanted, default=-1) + 1)):
                 if row in wanted:

@@ -23,16 +23,16 @@ from weft.errors import InputError, setting_ref
 
 
 def _text_rows(layout: FileLayout) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line on which the row starts, fields), without header and empty lines."""
+    """Yield (line on which the row starts, fields), without header and rows of empty fields."""
     last = 0
     for line, row in split_lines((text for _, text in layout.part.lines()), layout.separator):
         start, last = last + 1, line
         is_comment = layout.trec and row and row[0].startswith(TREC_COMMENT)
-        if row and start > layout.num_skipped and not is_comment:
+        if any(row) and start > layout.num_skipped and not is_comment:
             yield start, row
 
 
-def iter_locations(layout: FileLayout, roles: Mapping[str, str]) -> Iterator[str]:
+def iter_locations(layout: FileLayout) -> Iterator[str]:
     """Yield the location ("line 17" or "row 3") of each row of a part file."""
     import polars as pl
 
@@ -42,16 +42,32 @@ def iter_locations(layout: FileLayout, roles: Mapping[str, str]) -> Iterator[str
     elif layout.format == "jsonl":
         yield from (f"line {line}" for line, _ in json_rows(layout.part))
     elif layout.format == "text":
-        ids = [layout.names.index(roles[role]) for role in ID_ROLES if role in roles]
-        for line, row in _text_rows(layout):
-            if any(row[position] for position in ids if position < len(row)):
-                yield f"line {line}"
+        yield from (f"line {line}" for line, _ in _text_rows(layout))
+
+
+def has_no_rows(layout: FileLayout) -> bool:
+    """True if only empty lines follow the header."""
+    return all(
+        not line.strip() for number, line in layout.part.lines() if number > layout.num_skipped
+    )
 
 
 def has_quoted_field(layout: FileLayout) -> bool:
     """True if a field of the file starts with a quote."""
     opening = f'{layout.separator}"'
     return any(line.startswith('"') or opening in line for _, line in layout.part.lines())
+
+
+def has_short_lines(layout: FileLayout) -> bool:
+    """True if a line of CSV has too few separators, or quotes that span lines."""
+    import polars as pl
+
+    lines = scan_lines(layout.part.plain, layout.num_skipped)
+    unquoted = pl.col("line").str.replace_all('"[^"]*"', "x")
+    num_fields = unquoted.str.count_matches(layout.separator, literal=True) + 1
+    is_short = (num_fields < len(layout.names)) & (unquoted != "")
+    found = lines.select((is_short | unquoted.str.contains('"', literal=True)).any())
+    return bool(found.collect(engine="streaming").item())
 
 
 def has_suspect_lines(layout: FileLayout, roles: Mapping[str, str]) -> bool:
@@ -97,16 +113,14 @@ def check_rows(layouts: list[FileLayout], roles: Mapping[str, str], ids: str) ->
 
 def _check_text(layout: FileLayout, roles: Mapping[str, str], ids: str) -> None:
     positions = {role: layout.names.index(name) for role, name in roles.items()}
-    last_position = max(positions.values())
     for line, row in _text_rows(layout):
         location = f"{layout.part.path}, line {line}:"
         has_extra_fields = len(row) > len(layout.names) and not layout.has_open_end
-        if has_extra_fields or len(row) <= last_position:
+        if has_extra_fields or len(row) < len(layout.names):
             raise _wrong_number_of_fields(layout, row, location)
-        if any(row[positions[role]] for role in positions if role in ID_ROLES):
-            for role, position in positions.items():
-                _check_id(row[position], role, ids, location)
-                _check_number(row[position], role, layout, position, location)
+        for role, position in positions.items():
+            _check_id(row[position], role, ids, location)
+            _check_number(row[position], role, layout, position, location)
 
 
 def _wrong_number_of_fields(layout: FileLayout, row: list[str], location: str) -> InputError:

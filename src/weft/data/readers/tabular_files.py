@@ -12,7 +12,13 @@ from weft.data.readers.file_settings import SPACES
 from weft.data.readers.layouts import TREC_COMMENT, FileLayout, is_csv_separator
 from weft.data.readers.paths import FIELD_SEPARATOR, scan_lines
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
-from weft.data.readers.row_errors import check_rows, has_quoted_field, has_suspect_lines
+from weft.data.readers.row_errors import (
+    check_rows,
+    has_no_rows,
+    has_quoted_field,
+    has_short_lines,
+    has_suspect_lines,
+)
 from weft.errors import InputError, setting_ref
 
 if TYPE_CHECKING:
@@ -47,15 +53,17 @@ def read_text(
     """Return the column of each role; raise `InputError` or a polars error for invalid rows."""
     import polars as pl
 
-    if not layouts[0].sample and all(map(_has_no_rows, layouts)):
+    if not layouts[0].sample and all(map(has_no_rows, layouts)):
         return {
             role: pl.Series(dtype=pl.Int64 if role in ID_ROLES else pl.Float64) for role in roles
         }
     scan = _TextScan(layouts, roles, ids)
     columns = scan.read()
-    may_have_extra_fields = columns.pop("extra").any() and not scan.is_csv
+    is_irregular = columns.pop("irregular").any()
+    if is_irregular and scan.is_csv:  # short rows, or only empty fields
+        is_irregular = any(map(has_short_lines, layouts))
     typed = (column for role, column in columns.items() if role in (*ID_ROLES, *NUMBER_ROLES))
-    if may_have_extra_fields or any(column.null_count() for column in typed):
+    if is_irregular or any(column.null_count() for column in typed):
         check_rows(layouts, roles, ids)  # short rows, missing ids, values that are no numbers
     if "label" in columns:
         columns["label"] = _cast_labels(columns["label"])
@@ -78,7 +86,7 @@ class _TextScan:
         self._allows_quotes = True
 
     def read(self) -> dict[str, pl.Series]:
-        """Return the column of each role, and `extra`; see `_scan`. Empty lines are skipped."""
+        """Return the column of each role, and `irregular`; see `_scan`. Empty rows are skipped."""
         import polars as pl
 
         while True:
@@ -116,16 +124,16 @@ class _TextScan:
 
         scan = pl.concat([self._scan(layout) for layout in self._layouts])
         columns = {role: pl.col(str(position)) for role, position in self._positions.items()}
-        has_ids = ~pl.all_horizontal(columns[role].is_null() for role in self._id_types)
         for role, column in columns.items():
             if role in ID_ROLES:
                 columns[role] = _cast_ids(column, self._id_types[role], scan)
             elif role in NUMBER_ROLES and not self._parses_numbers:
                 columns[role] = column.str.strip_chars().cast(pl.Float64, strict=False)
-        return _collect_columns(scan.filter(has_ids), {**columns, "extra": pl.col("extra")})
+        columns["irregular"] = pl.col("irregular")
+        return _collect_columns(scan.filter(~pl.col("is_empty")), columns)
 
     def _scan(self, layout: FileLayout) -> pl.LazyFrame:
-        """Scan columns "0", "1", ... and `extra`: whether a row may have more fields or fewer."""
+        """Scan columns "0", "1", ..., `is_empty`, and `irregular` (wrong number of fields?)."""
         import polars as pl
 
         if not self.is_csv:
@@ -146,7 +154,10 @@ class _TextScan:
             glob=False,
         )
         # All columns are selected: only then polars refuses rows with more fields.
-        return scan.with_columns(extra=pl.any_horizontal(pl.all().is_null()))
+        return scan.with_columns(
+            is_empty=pl.all_horizontal(pl.all().is_null()),
+            irregular=pl.col(str(len(layout.names) - 1)).is_null(),
+        )
 
 
 def _scan_lines(layout: FileLayout) -> pl.LazyFrame:
@@ -165,8 +176,10 @@ def _scan_lines(layout: FileLayout) -> pl.LazyFrame:
     fields = line.str.split_exact(FIELD_SEPARATOR, len(names))
     scan = scan.select(fields.struct.rename_fields([*names, "rest"]).alias("fields"))
     present = [pl.when(pl.col(name) != "").then(pl.col(name)).alias(name) for name in names]
-    extra = pl.col("rest").is_not_null() & pl.lit(not layout.has_open_end)
-    return scan.unnest("fields").select(*present, extra=extra)
+    is_long = pl.col("rest").is_not_null() & pl.lit(not layout.has_open_end)
+    irregular = is_long | pl.col(names[-1]).is_null()
+    scan = scan.unnest("fields").select(*present, irregular=irregular)
+    return scan.with_columns(is_empty=pl.all_horizontal(pl.col(names).is_null()))
 
 
 def _guess_id_type(sample: Sequence[Any], position: int, ids: str) -> str:
@@ -192,13 +205,6 @@ def _cast_ids(column: pl.Expr, kind: str, scan: pl.LazyFrame) -> pl.Expr:
     is_canonical = ~(has_leading_zero | column.str.contains(r"^(\+|-0)"))
     dtype = pl.Int32 if kind == "int32" else pl.Int64
     return pl.when(is_canonical).then(column.cast(dtype, strict=False))
-
-
-def _has_no_rows(layout: FileLayout) -> bool:
-    """True if only empty lines follow the header."""
-    return all(
-        not line.strip() for number, line in layout.part.lines() if number > layout.num_skipped
-    )
 
 
 def _cast_labels(labels: pl.Series) -> pl.Series:
