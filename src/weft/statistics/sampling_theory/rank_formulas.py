@@ -122,9 +122,10 @@ class RankFormulas:
         offsets = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
         items = torch.arange(int(offsets[-1])) - torch.repeat_interleave(offsets[:-1], counts)
         ratings = torch.ones(len(items), dtype=torch.float64)
-        relevant = SparseRows(offsets, items, ratings, max(1, int(counts.max())))
-        numbers = torch.arange(len(counts))
         depth = max([1, *self.cutoffs])
+        num_items = max(depth, int(counts.max()))  # a batch has no positions beyond its items
+        relevant = SparseRows(offsets, items, ratings, num_items)
+        numbers = torch.arange(len(counts))
         inputs = BatchInputs(
             None, relevant, users=numbers, relevant=relevant, raw_scores=relevant.values
         )
