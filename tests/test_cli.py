@@ -134,6 +134,7 @@ def test_demo_prints_a_table_and_writes_results(demo):
     assert any("equal scores" in note for note in results["popularity"].notes)
 
 
+@pytest.mark.slow
 def test_demo_is_deterministic(demo, tmp_path, call):
     folder, _ = demo
     call("demo", "--out", "again", cwd=tmp_path)

@@ -60,6 +60,7 @@ def test_updates_on_another_device_do_not_synchronize(case, fake_device_outcomes
     assert fake_device_outcomes[case] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FAILING)
 def test_guard_detects_synchronization(case, fake_device_outcomes):
     assert str(fake_device_outcomes[case]).startswith(FAILING[case][1])

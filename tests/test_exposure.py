@@ -424,6 +424,7 @@ def _shared(rank, number):
     return result.exposure.rows(), result.popularity.rows(), result.user_labels.rows()
 
 
+@pytest.mark.slow
 def test_two_processes_match_one():
     alone = evaluated(weft.evaluate)
     for found in run_in_processes(2, _shared):

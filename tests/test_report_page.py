@@ -646,6 +646,7 @@ def refuse_barriers(page, looks):
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("models", [3, 7])
 def test_page_is_accessible(show, own_charts, models):
     about = ReportContext(
