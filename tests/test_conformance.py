@@ -29,6 +29,7 @@ def test_every_built_in_metric_is_documented():
 class _Broken(weft.UserAverageTopKMetric):
     """A metric whose value per user a test can choose."""
 
+    family = "accuracy"
     higher_is_better = True
     bounds = (0.0, 1.0)
 
@@ -276,4 +277,41 @@ class PlainPrecision(_Broken):
 
 
 def test_custom_metrics_conform():
-    check_metric("PlainPrecision", tolerance=1e-6)
+    outcomes = check_metric("PlainPrecision", tolerance=1e-6)
+    assert outcomes.keys() == CHECKS.keys()
+    needless = outcomes.pop("uses_what_it_declares")
+    assert needless == "not applicable: it has no update that declares blocks"
+    assert set(outcomes.values()) == {"passed"}
+
+
+def test_metrics_are_judged_by_what_they_declare():
+    @weft.register
+    class Misses(weft.UserAverageTopKMetric):
+        """A metric of the family custom, in which more hits need not be better."""
+
+        higher_is_better = True
+
+        def compute_scores(self, preds, target, top_k_rel, **kwargs):
+            return 1 - top_k_rel.mean(1)
+
+    outcomes = check_metric("Misses", tolerance=1e-6)
+    assert "family custom" in outcomes["prefers_the_perfect_ranking"]
+    assert outcomes["takes_any_cutoff"] == "passed"
+
+
+def test_inputs_are_those_of_a_run():
+    @weft.register
+    class MeanPopularity(weft.UserAverageTopKMetric):
+        """Reads the popularity of train as a run supplies it."""
+
+        _REQUIRED_COMPONENTS = {weft.MetricBlock.TOP_K_INDICES}
+
+        def __init__(self, k, *, train, user_groups, **settings):
+            super().__init__(k, **settings)
+            self.popularity, self.num_groups = train.popularity, len(user_groups.names)
+
+        def compute_scores(self, preds, target, top_k_rel, **kwargs):
+            listed = kwargs[f"top_{self.k}_indices"]
+            return self.popularity.lookup(listed, fill=0).double().mean(1) * self.num_groups
+
+    assert check_metric("MeanPopularity")["agrees_standalone"] == "passed"

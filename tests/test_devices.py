@@ -309,9 +309,12 @@ def test_blocks_of_custom_metrics_do_not_synchronize():
     scores, truth, _ = problem(4, torch.float32)
 
     class Everything(weft.TopKMetric):
+        _REQUIRED_COMPONENTS = set(weft.MetricBlock)
+
         def __init__(self, k, **settings):
             super().__init__(k, **settings)
-            self.add_state("total", torch.zeros(7, dtype=torch.float64), dist_reduce_fx="sum")
+            zeros = torch.zeros(len(weft.MetricBlock), dtype=torch.float64)
+            self.add_state("total", zeros, dist_reduce_fx="sum")
 
         def update(self, preds, **blocks):
             found = [blocks[which.keyword(self.k)] for which in weft.MetricBlock]

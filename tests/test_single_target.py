@@ -417,3 +417,39 @@ def test_rejects_wrong_cutoffs(metric, k):
 def test_rejects_wrong_ranks(ranks):
     with pytest.raises(InputError, match="rank"):
         weft.NDCG(k=3).update(ranks)
+
+
+def test_metric_of_hits_can_be_overridden():
+    class HalfLife(weft.MRR):
+        """The sum of 2^(1 - rank), over the ranks of hits only."""
+
+        def _metric(self, topk_rank):
+            assert (topk_rank <= self.k).all()
+            return torch.sum(2.0 ** (1 - topk_rank))
+
+    class Doubled(weft.NDCG):
+        def _metric(self, topk_rank):
+            return 2 * super()._metric(topk_rank)
+
+    ranks = weft.get_topk_ranks(SCORES, TARGET, 5)
+    half_life, doubled, ndcg = HalfLife(k=3), Doubled(k=3), weft.NDCG(k=3)
+    for metric in (half_life, doubled, ndcg):
+        metric.update(ranks[:15])
+        metric.update(ranks[15:])
+    hits = [rank for rank in ranks.flatten().tolist() if rank <= 3]
+    assert 0 < len(hits) < ROWS
+    assert half_life.compute() == pytest.approx(sum(2.0 ** (1 - rank) for rank in hits) / ROWS)
+    assert doubled.compute() == pytest.approx(2 * float(ndcg.compute()), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_states_have_aliases(name):
+    metric = PAIRS[name][0](k=3)
+    metric.update(weft.get_topk_ranks(SCORES, TARGET, 5))
+    assert metric.accumulate_count == ROWS
+    assert metric.compute() == metric.accumulate_metric / metric.accumulate_count
+    metric.accumulate_count += ROWS
+    metric._computed = None
+    assert metric.compute() == metric.accumulate_metric / (2 * ROWS)
+    metric.reset()
+    assert metric.accumulate_count == metric.accumulate_metric == 0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.evaluation.result import Result
     from weft.evaluation.result_io import load_result
     from weft.evaluation.state_io import load_state, merge_states, save_state
-    from weft.metrics.base.formulas import RatingMetric, UserAverageTopKMetric
+    from weft.metrics.base.formulas import RatingMetric, UserAverageMetric, UserAverageTopKMetric
     from weft.metrics.base.metric import BaseMetric, TopKMetric
     from weft.metrics.registry import register
     from weft.metrics.single_target import HR, MRR, NDCG, get_topk_ranks
@@ -43,6 +43,7 @@ _HOMES = {
     "Result": "weft.evaluation.result",
     "TopKItems": "weft.data.topk_items",
     "TopKMetric": "weft.metrics.base.metric",
+    "UserAverageMetric": "weft.metrics.base.formulas",
     "UserAverageTopKMetric": "weft.metrics.base.formulas",
     "WeftError": "weft.errors",
     "check": "weft.diagnostics",
@@ -74,6 +75,7 @@ __all__ = [
     "Result",
     "TopKItems",
     "TopKMetric",
+    "UserAverageMetric",
     "UserAverageTopKMetric",
     "WeftError",
     "check",

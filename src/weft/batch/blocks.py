@@ -1,4 +1,4 @@
-"""The seven public metric blocks: plain tensors of a batch for metrics of users."""
+"""The public metric blocks: plain tensors of a batch for metrics of users."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ class MetricBlock(enum.Enum):
     TOP_K_VALUES = "top_k_values"
     TOP_K_BINARY_RELEVANCE = "top_k_binary_relevance"
     TOP_K_DISCOUNTED_RELEVANCE = "top_k_discounted_relevance"
+    TOP_K_LOG_DISCOUNTED_RELEVANCE = "top_k_log_discounted_relevance"
+    RATINGS = "ratings"
+
+    @property
+    def needs_declaration(self) -> bool:
+        """True if only metrics that declare the block get it: a further dense matrix."""
+        return self is MetricBlock.RATINGS
 
     @property
     def has_cutoff(self) -> bool:
@@ -55,6 +62,11 @@ _COMPUTE: dict[MetricBlock, Callable[[Batch], Tensor]] = {
     MetricBlock.TOP_K_DISCOUNTED_RELEVANCE: lambda batch: batch.observed_positions.per_position(
         batch.gains("exponential")
     ),
+    MetricBlock.TOP_K_LOG_DISCOUNTED_RELEVANCE: lambda batch: (
+        batch.observed_positions.per_position(batch.gains("exponential"))
+        / torch.log2(torch.arange(2, batch.depth + 2, dtype=batch.dtype, device=batch.device))
+    ),
+    MetricBlock.RATINGS: lambda batch: batch.truth.to_dense(batch.truth.values),
 }
 
 
@@ -91,11 +103,12 @@ def copy_lazily(values: Tensor) -> Tensor:
 def block_arguments(
     batch: Batch, required: Set[MetricBlock] | None, k: int | None
 ) -> dict[str, Tensor]:
-    """Return copies of the declared blocks (all of them without a declaration) by keyword, and of
-    `user_indices`.
-    """
+    """Return copies of the declared blocks by keyword, and of `user_indices`.
+
+    Without a declaration, all blocks but those that need one."""
     if required is None:
-        required = {block for block in MetricBlock if k is not None or not block.has_cutoff}
+        offered = (block for block in MetricBlock if not block.needs_declaration)
+        required = {block for block in offered if k is not None or not block.has_cutoff}
     if k is None and any(block.has_cutoff for block in required):
         names = ", ".join(block.name for block in required if block.has_cutoff)
         raise SettingError(

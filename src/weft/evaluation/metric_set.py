@@ -26,7 +26,7 @@ from weft.metrics.accumulators import Accumulator, ItemExposure
 from weft.metrics.base.formulas import (
     ComputedValue,
     SummedMetric,
-    UserAverageTopKMetric,
+    UserAverageMetric,
     UserMeanMetric,
 )
 from weft.metrics.base.metric import BaseMetric
@@ -157,13 +157,9 @@ class MetricSet:
     @property
     def needs_dense_blocks(self) -> bool:
         """True if a metric needs blocks of `[batch, items]`, as metrics of users' own may."""
-        formulas = [
-            group.metric
-            for group in self._groups.values()
-            if isinstance(group.metric, UserAverageTopKMetric)
-        ]
         return len(self.stateful) > 0 or any(
-            type(metric).user_values is UserAverageTopKMetric.user_values for metric in formulas
+            isinstance(group.metric, UserAverageMetric) and group.metric.takes_blocks()
+            for group in self._groups.values()
         )
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for editors and type checkers; at run time names come from the registry
     from weft.metrics.accuracy import *
-    from weft.metrics.base.formulas import RatingMetric, UserAverageTopKMetric
+    from weft.metrics.base.formulas import RatingMetric, UserAverageMetric, UserAverageTopKMetric
     from weft.metrics.base.metric import BaseMetric, TopKMetric
     from weft.metrics.bias import *
     from weft.metrics.bias_disparity import *
@@ -28,6 +28,7 @@ _BASE_CLASSES = {
     "BaseMetric": "weft.metrics.base.metric",
     "RatingMetric": "weft.metrics.base.formulas",
     "TopKMetric": "weft.metrics.base.metric",
+    "UserAverageMetric": "weft.metrics.base.formulas",
     "UserAverageTopKMetric": "weft.metrics.base.formulas",
 }
 _MODULES = frozenset(module.name for module in pkgutil.iter_modules(__path__))

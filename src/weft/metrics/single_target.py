@@ -7,7 +7,7 @@ The names are those of sequential recommenders; the values equal HitRate, nDCG a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -164,7 +164,11 @@ def _target_rows(targets: Tensor, num_items: int) -> SparseRows:
 
 
 class _RankMetric(StatefulMetric):
-    """A mean over rows of a function of the rank; ranks beyond k add 0."""
+    """A mean over rows of a function of the rank; ranks beyond k add 0.
+
+    A subclass defines `rank_values`, the value at each rank, or overrides `_metric`, the sum over
+    the ranks of hits. The states are also available as `accumulate_metric` and `accumulate_count`.
+    """
 
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
@@ -205,11 +209,38 @@ class _RankMetric(StatefulMetric):
             raise InputError(
                 f"ranks hold {int(ranks.min())}; ranks begin at 1, as get_topk_ranks gives them."
             )
-        values = self.rank_values(ranks.to(float_type(ranks.device)))
-        total = torch.where((ranks <= self.k) & ~is_bad, values, 0).sum()
+        is_hit = (ranks <= self.k) & ~is_bad
+        if type(self)._metric is _RankMetric._metric:
+            # All ranks at once: the number of hits would synchronize the device.
+            values = self.rank_values(ranks.to(float_type(ranks.device)))
+            total: Tensor | float = torch.where(is_hit, values, 0).sum()
+        else:
+            total = self._metric(ranks[is_hit])
         setattr(self, self._bad, getattr(self, self._bad) + is_bad.sum())
-        setattr(self, self._total, getattr(self, self._total) + total)
-        setattr(self, self._rows, getattr(self, self._rows) + ranks.numel())
+        self.accumulate_metric = self.accumulate_metric + total
+        self.accumulate_count = self.accumulate_count + ranks.numel()
+
+    def _metric(self, topk_rank: Tensor) -> Tensor | float:
+        """Return the sum of the values of hits, from their ranks `[hits]`."""
+        return self.rank_values(topk_rank.to(float_type(topk_rank.device))).sum()
+
+    @property
+    def accumulate_metric(self) -> Tensor:
+        """The state that holds the sum of the values of all hits so far."""
+        return cast(Tensor, getattr(self, self._total))
+
+    @accumulate_metric.setter
+    def accumulate_metric(self, total: Tensor) -> None:
+        setattr(self, self._total, total)
+
+    @property
+    def accumulate_count(self) -> Tensor:
+        """The state that holds the number of rows so far."""
+        return cast(Tensor, getattr(self, self._rows))
+
+    @accumulate_count.setter
+    def accumulate_count(self, rows: Tensor) -> None:
+        setattr(self, self._rows, rows)
 
     def compute(self) -> Tensor:
         """Return the mean over all rows so far."""
@@ -218,7 +249,7 @@ class _RankMetric(StatefulMetric):
                 f"{bad} ranks are below 1, where ranks begin; get_topk_ranks gives 0 for a row "
                 "whose scores hold NaN or +inf, or whose target is no column of the scores."
             )
-        return torch.as_tensor(getattr(self, self._total) / getattr(self, self._rows))
+        return self.accumulate_metric / self.accumulate_count
 
     def rank_values(self, ranks: Tensor) -> Tensor:
         """Return the value of a target at each rank."""

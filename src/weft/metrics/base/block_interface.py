@@ -43,6 +43,29 @@ def copy_preds(batch: Batch, method: Callable[..., Any]) -> Tensor:
     return scores.new_full((), torch.nan).expand(batch.size, batch.truth.num_items)
 
 
+def call_with_blocks(
+    method: Callable[..., Any], *arguments: Any, metric: str, blocks: dict[str, Tensor]
+) -> Any:
+    """Return what an author's method returns for these arguments, with blocks as keywords.
+
+    Raises `SettingError` if it looks up a block that it was not given."""
+    try:
+        return method(*arguments, **blocks)
+    except KeyError as error:
+        name = error.args[0] if error.args else None
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        code = getattr(getattr(method, "__func__", method), "__code__", None)
+        if not isinstance(name, str) or trace is None or trace.tb_frame.f_code is not code:
+            raise
+        raise SettingError(
+            f"{metric} looked up {name!r}, which is no block that it was given."
+            f"{did_you_mean(name, list(blocks))} It was given {', '.join(blocks)}. To get others, "
+            f"declare them in _REQUIRED_COMPONENTS: {', '.join(MetricBlock.__members__)}."
+        ) from error
+
+
 @lru_cache(maxsize=256)
 def _reads_preds(function: Callable[..., Any] | None) -> bool:
     """Return False if the code of `function(self, preds, ...)` does not contain `preds`."""

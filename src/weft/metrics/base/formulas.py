@@ -3,7 +3,8 @@
 
 - `SummedMetric`: any accumulators, any formula.
 - `UserMeanMetric`: a value per user, averaged.
-- `UserAverageTopKMetric`: a value per user at a cut-off; authors define `compute_scores`.
+- `UserAverageMetric`: a value per user without a cut-off; authors define `compute_scores`.
+- `UserAverageTopKMetric`: the same at a cut-off.
 - `RatingMetric`: errors on ratings; authors define `compute_errors`.
 """
 
@@ -30,7 +31,7 @@ from weft.metrics.accumulators import (
     standard_error_from_sums,
 )
 from weft.metrics.base.batch_checks import check_users, count_users_outside
-from weft.metrics.base.block_interface import copy_preds
+from weft.metrics.base.block_interface import call_with_blocks, copy_preds
 from weft.metrics.base.metric import BaseMetric, TopKMetric
 from weft.metrics.names import format_labels
 from weft.metrics.state_layout import StateLayout, StateView
@@ -194,23 +195,58 @@ class UserMeanMetric(SummedMetric):
         )
 
 
-class UserAverageTopKMetric(TopKMetric, UserMeanMetric):
-    """A value per user at a cut-off, averaged over the users with a relevant item.
+class UserAverageMetric(UserMeanMetric):
+    """A value per user without a cut-off, averaged over the users with a relevant item.
 
-    A subclass defines one method, `compute_scores`."""
+    A subclass defines one method, `compute_scores`. With the class attribute `users = "lists"`, all
+    users with a list or scores are averaged."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "compute_scores" in cls.__dict__ and "user_values" not in cls.__dict__:
             # Also in a subclass of a built-in metric. Blocks describe the lists as they are.
-            cls.user_values = UserAverageTopKMetric.user_values  # type: ignore[method-assign]
+            cls.user_values = UserAverageMetric.user_values  # type: ignore[method-assign]
             cls.sampling_behaviour = "candidates"
-        cls.supports_all_cutoffs = cls.user_values is not UserAverageTopKMetric.user_values
+        cls.supports_all_cutoffs = not cls.takes_blocks()
 
-    def compute_scores(
+    @classmethod
+    def takes_blocks(cls) -> bool:
+        """Return True if the values come from `compute_scores`, which takes blocks."""
+        return cls.user_values is UserAverageMetric.user_values
+
+    def compute_scores(self, preds: Tensor, target: Tensor, **kwargs: Any) -> Tensor:
+        """Return the value of each user, `[batch]`; NaN leaves a user out.
+
+        `preds` are the masked scores and `target` the binary relevance, both `[batch, items]`.
+        Further blocks arrive as keywords: the declared ones, or all."""
+        raise SettingError(
+            f"{type(self).__name__} must define compute_scores(self, preds, target, **kwargs)."
+        )
+
+    def user_values(self, topk: TopK) -> Tensor:
+        batch, method = topk.batch, f"{type(self).__name__}.compute_scores"
+        blocks = block_arguments(batch, self._REQUIRED_COMPONENTS, self.k)
+        # Dense relevance exists only for a metric that declared it, or declared nothing.
+        target = blocks.get(MetricBlock.BINARY_RELEVANCE.value)
+        arguments: list[Tensor | None] = [copy_preds(batch, self.compute_scores), target]
+        if self.k is not None:
+            arguments.append(metric_block(batch, MetricBlock.TOP_K_BINARY_RELEVANCE, self.k))
+        values = call_with_blocks(self.compute_scores, *arguments, metric=method, blocks=blocks)
+        if not isinstance(values, Tensor) or values.shape != (batch.size,):
+            got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
+            raise SettingError(f"{method} gave {got}; expected a tensor of shape [{batch.size}].")
+        return values[:, None].clone()  # the author may reuse the tensor
+
+
+class UserAverageTopKMetric(TopKMetric, UserAverageMetric):
+    """A value per user at a cut-off, averaged over the users with a relevant item.
+
+    A subclass defines one method, `compute_scores`."""
+
+    def compute_scores(  # type: ignore[override]
         self, preds: Tensor, target: Tensor, top_k_rel: Tensor, **kwargs: Any
     ) -> Tensor:
-        """Return the value of each user, `[batch]`.
+        """Return the value of each user, `[batch]`; NaN leaves a user out.
 
         `preds` are the masked scores and `target` the binary relevance, both `[batch, items]`;
         `top_k_rel [batch, k]` is 1 where the item at that position is relevant. Further blocks
@@ -219,22 +255,6 @@ class UserAverageTopKMetric(TopKMetric, UserMeanMetric):
             f"{type(self).__name__} must define compute_scores(self, preds, target, top_k_rel, "
             "**kwargs)."
         )
-
-    def user_values(self, topk: TopK) -> Tensor:
-        batch = topk.batch
-        blocks = block_arguments(batch, self._REQUIRED_COMPONENTS, self.k)
-        # Dense relevance exists only for a metric that declared it, or declared nothing.
-        target = blocks.get(MetricBlock.BINARY_RELEVANCE.value)
-        relevance = metric_block(batch, MetricBlock.TOP_K_BINARY_RELEVANCE, self.k)
-        preds = copy_preds(batch, self.compute_scores)
-        values = self.compute_scores(preds, target, relevance, **blocks)  # type: ignore[arg-type]
-        if not isinstance(values, Tensor) or values.shape != (batch.size,):
-            got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
-            raise SettingError(
-                f"{type(self).__name__}.compute_scores gave {got}; expected a tensor of shape "
-                f"[{batch.size}]."
-            )
-        return values[:, None].clone()  # the author may reuse the tensor
 
 
 AVERAGES = ("cells", "users")

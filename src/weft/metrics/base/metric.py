@@ -32,7 +32,12 @@ from weft.errors import (
     check_threshold,
 )
 from weft.metrics.base.batch_checks import check_batch, check_item_numbers, count_items
-from weft.metrics.base.block_interface import check_components, copy_preds, wrap_update
+from weft.metrics.base.block_interface import (
+    call_with_blocks,
+    check_components,
+    copy_preds,
+    wrap_update,
+)
 from weft.metrics.base.stateful import Bounds as Bounds
 from weft.metrics.base.stateful import MetricType, StatefulMetric
 from weft.metrics.names import MetricSpec, as_value, holds_data
@@ -299,8 +304,9 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
                 "accumulate(self, batch)."
             )
         blocks = block_arguments(batch, self._REQUIRED_COMPONENTS, self.k)
-        preds = copy_preds(batch, self._update_from_blocks)
-        self._update_from_blocks(preds, **blocks)
+        update = self._update_from_blocks
+        preds = copy_preds(batch, update)
+        call_with_blocks(update, preds, metric=f"{type(self).__name__}.update", blocks=blocks)
 
     def compute(self) -> Tensor:
         """Return the value over all batches so far."""

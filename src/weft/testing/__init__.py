@@ -1,0 +1,59 @@
+"""Conformance checks for authors of metrics. Weft's own metrics pass them in its tests.
+
+    import weft
+
+    def test_my_metric():
+        weft.testing.check_metric("MyMetric(alpha=0.5)")
+
+Each check compares a metric with itself: on reordered users, other batches, relabelled items,
+merged shards and so on. The expected values are a matter of the metric's own tests.
+"""
+
+from __future__ import annotations
+
+from weft.metrics.names import MetricSpec, parse_name
+from weft.metrics.registry import needs_cutoff
+from weft.testing.checks import CHECKS
+from weft.testing.subject import Subject
+
+__all__ = ["CHECKS", "TOLERANCE", "check_metric", "run_check"]
+
+TOLERANCE = 1e-9
+_K = 5
+
+
+def check_metric(
+    metric: str | MetricSpec, *, order_only: bool | None = None, tolerance: float = TOLERANCE
+) -> dict[str, str]:
+    """Run every check on a registered metric; the first failure raises `AssertionError`.
+
+    `order_only`: whether the metric depends only on the order of the scores (default: not
+    `reads_scores`). `tolerance`: how closely two computations of the same value must agree; a
+    metric that computes in float32 needs about 1e-6.
+
+    Returns the outcome of each check by name: "passed", or why it does not apply.
+
+    >>> import weft
+    >>> weft.testing.check_metric("Gini@5")["prefers_the_perfect_ranking"]
+    'not applicable: more hits are not better in the family diversity'
+    """
+    return {
+        name: run_check(name, metric, order_only=order_only, tolerance=tolerance) for name in CHECKS
+    }
+
+
+def run_check(
+    name: str,
+    metric: str | MetricSpec,
+    *,
+    order_only: bool | None = None,
+    tolerance: float = TOLERANCE,
+) -> str:
+    """Run one of `CHECKS`, and return its outcome as `check_metric` does."""
+    spec = parse_name(metric) if isinstance(metric, str) else metric
+    if spec.k is None and needs_cutoff(spec.name):
+        spec = spec.with_cutoff(_K)
+    subject = Subject(spec, tolerance)
+    subject.order_only = not subject.build().reads_scores if order_only is None else order_only
+    reason = CHECKS[name](subject)
+    return "passed" if reason is None else f"not applicable: {reason}"

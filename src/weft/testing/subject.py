@@ -1,0 +1,104 @@
+"""The metric under test, with random data and all inputs of a run."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.data.evaluation_inputs import LABEL_INPUTS, read_positional_inputs
+from weft.errors import InputError
+from weft.evaluation.evaluator import Evaluator
+from weft.metrics.base.metric import BaseMetric
+from weft.metrics.names import MetricSpec
+from weft.metrics.registry import build_metric
+
+NUM_USERS, NUM_ITEMS = 23, 17
+
+
+class Subject:
+    """A metric under test with random data: no two scores of a user are equal, and some items are
+    not candidates.
+
+    All inputs are available: train (no two items are equally popular, one is cold), labels (some
+    are missing) and features."""
+
+    def __init__(self, spec: MetricSpec, tolerance: float) -> None:
+        self.order_only = True
+        self.tolerance = tolerance
+        generator, shape = torch.Generator().manual_seed(20_260_101), (NUM_USERS, NUM_ITEMS)
+        order = torch.rand(shape, generator=generator, dtype=torch.float64).argsort(1)
+        is_masked = torch.rand(shape, generator=generator) < 0.1
+        self.scores = (order.double() / 4 - 2).masked_fill(is_masked, -torch.inf)
+        ratings = torch.randint(1, 6, shape, generator=generator).double()
+        self.target = ratings * (torch.rand(shape, generator=generator) < 0.3)
+        seen = torch.rand(shape, generator=generator).argsort(0) < torch.arange(NUM_ITEMS)
+        self.sizes: dict[str, Any] = {"num_users": NUM_USERS, "num_items": NUM_ITEMS}
+        self.inputs: dict[str, Any] = {
+            "train": seen.int(),
+            "user_groups": ["F", "M", None, "M"] * (NUM_USERS // 4) + ["F"] * (NUM_USERS % 4),
+            "item_clusters": [1, 2, 2, 3, None] * (NUM_ITEMS // 5) + [3] * (NUM_ITEMS % 5),
+            "item_features": [{number % 3, number % 4} - {3} for number in range(NUM_ITEMS)],
+        }
+        self.spec = spec
+        self.spec = self.build().spec
+
+    def build(self, spec: MetricSpec | None = None) -> BaseMetric:
+        """Return the metric, or another one, with all inputs in the form that a run gives."""
+        labels = {name: self.inputs[name] for name in LABEL_INPUTS}
+        inputs = read_positional_inputs(
+            self.inputs["train"], labels, NUM_USERS, NUM_ITEMS, feature_separator=None
+        )
+        return build_metric(spec or self.spec, inputs=inputs)
+
+    def with_items(self, order: Tensor) -> dict[str, Any]:
+        """Return the inputs with the items in another order."""
+        inputs = {**self.inputs, "train": self.inputs["train"][:, order]}
+        for name in ("item_clusters", "item_features"):
+            inputs[name] = [self.inputs[name][number] for number in order]
+        return inputs
+
+    def values(
+        self,
+        scores: Tensor | None = None,
+        target: Tensor | None = None,
+        *,
+        k: int | None = None,
+        batch: int = NUM_USERS,
+        users: Tensor | None = None,
+        inputs: dict[str, Any] | None = None,
+    ) -> dict[str, float]:
+        """Return the values of the metric in an Evaluator, which refuses infinities, by name."""
+        scores = self.scores if scores is None else scores
+        target = self.target if target is None else target
+        users = torch.arange(len(scores)) if users is None else users
+        spec = self.spec if k is None else self.spec.with_cutoff(k)
+        inputs = self.inputs if inputs is None else inputs
+        evaluator = Evaluator([spec], mask_seen=False, **self.sizes, **inputs)
+        for start in range(0, len(scores), batch):
+            rows = slice(start, start + batch)
+            evaluator.update(scores[rows], target[rows], users[rows])
+        try:
+            return {value.name: value.value for value in evaluator.compute().values}
+        except InputError as error:
+            raise AssertionError(f"{spec}: {error}") from None
+
+    def value(self, scores: Tensor | None = None) -> float:
+        """Return the value of a metric that has a single one."""
+        return self.values(scores)[str(self.spec)]
+
+    def agree_on_all(self, got: dict[str, float], expected: dict[str, float], case: str) -> None:
+        """Assert that both have the same names, and that the values agree."""
+        assert got.keys() == expected.keys(), (
+            f"{self.spec}: {case}: got {list(got)}, expected {list(expected)}"
+        )
+        for name, value in got.items():
+            self.agree(value, expected[name], case)
+
+    def agree(self, got: float, expected: float, case: str) -> None:
+        """Assert that both are NaN, or equal within the tolerance."""
+        is_close = math.isclose(got, expected, rel_tol=self.tolerance, abs_tol=self.tolerance)
+        is_same = is_close or (math.isnan(got) and math.isnan(expected))
+        assert is_same, f"{self.spec}: {case}: got {got!r}, expected {expected!r}"
