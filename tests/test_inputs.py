@@ -1008,7 +1008,7 @@ def test_blocks_have_k_columns_beyond_the_catalogue(own_metrics):
 
     evaluate(SCORES, metrics="Blocks", top_k=20, train=None)
     fills = {"indices": -1, "values": -math.inf, "relevance": 0}
-    assert len(seen) == 4
+    assert len(seen) == len(Blocks._REQUIRED_COMPONENTS)
     for name, block in seen.items():
         assert block.shape == (USERS, 20)
         assert (block[:, ITEMS:] == fills[name.rsplit("_", 1)[1]]).all(), name
