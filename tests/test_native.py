@@ -13,7 +13,8 @@ import weft
 from test_lists import SAME, K, same, worlds
 from weft._native import call, is_built
 from weft.data import BatchLists
-from weft.data.recommendations import batch_lists, list_table
+from weft.data.recommendations import batch_lists, list_table, row_groups
+from weft.data.recommendations.row_groups import RowGroups
 from weft.errors import InputError
 
 pytestmark = pytest.mark.skipif(
@@ -55,6 +56,29 @@ def test_checks_the_order_of_lists(lists, has_merit, distinct, is_sorted):
     assert call("lists_are_in_order", *about) == (
         not repeated and not unsorted and not (distinct and tied)
     )
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.integers(0, 4), max_size=12),
+    st.booleans(),
+    st.sampled_from([np.int8, np.int32, np.int64, np.float64]),
+    st.sampled_from([np.int32, np.int64]),
+    st.booleans(),
+)
+def test_groups_rows_by_user(users, has_runs, dtype, code_type, native):
+    runs = [list(group) for _, group in itertools.groupby(users)]
+    owners = [run[0] for run in runs] if has_runs else users
+    lengths = np.array([len(run) for run in runs], dtype=np.int64) if has_runs else None
+    rows = [row for user in range(5) for row, owner in enumerate(users) if owner == user]
+    column = np.arange(len(users)).astype(dtype)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_groups, "is_built", lambda: native)
+        groups = RowGroups.from_owners(np.array(owners, dtype=code_type), 5, lengths)
+        assert groups.group(column).tolist() == column[rows].tolist()
+    assert groups.rows.tolist() == rows
+    assert np.diff(groups.offsets).tolist() == [users.count(user) for user in range(5)]
+    assert groups.are_in_order == (users == sorted(users))
 
 
 @pytest.mark.slow
@@ -112,7 +136,7 @@ def test_sorted_lists_match_without_native_loops(world, masked, order):
     }
     expected = weft.evaluate(rows, world.truth, **settings_)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (batch_lists, list_table):
+        for module in (batch_lists, list_table, row_groups):
             patch.setattr(module, "is_built", lambda: False)
         found = weft.evaluate(rows, world.truth, **settings_)
     same(found, expected)
@@ -129,7 +153,7 @@ def test_sorted_lists_match_without_native_loops(world, masked, order):
     ],
 )
 def test_rejects_wrong_lists_with_and_without_native_loops(monkeypatch, native, columns, message):
-    for module in (batch_lists, list_table):
+    for module in (batch_lists, list_table, row_groups):
         monkeypatch.setattr(module, "is_built", lambda: native)
     frame = pl.DataFrame({"user": [1, 1, 1], "item": [4, 5, 4], **columns})
     with pytest.raises(InputError, match=message):

@@ -1,9 +1,30 @@
-// Operations on lists of items: check their order, and find items. A table with an element for each item of the catalogue avoids sorting.
+// Operations on lists of items: group rows, check their order, and find items. A table with an element for each item of the catalogue avoids sorting.
 
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
+template <typename Value>
+static void scatter(const int32_t* owners, int64_t rows, int64_t* next, const Value* values, Value* grouped) {
+    for (int64_t row = 0; row < rows; ++row) grouped[next[owners[row]]++] = values[row];
+}
+
 extern "C" {
+
+// Copy values of `width` bytes run by run: run r has the lengths[r] values from starts[r] on.
+void copy_runs(const int64_t* starts, const int64_t* lengths, int64_t runs, int64_t width, const char* values, char* copied) {
+    for (int64_t run = 0; run < runs; ++run) {
+        const int64_t bytes = lengths[run] * width;
+        std::memcpy(copied, values + starts[run] * width, bytes);
+        copied += bytes;
+    }
+}
+
+// Copy values of 4 or 8 bytes to the next place of their owner, next[owner], which moves on by one. Each owner's values keep their order.
+void scatter_by_owner(const int32_t* owners, int64_t rows, int64_t* next, int64_t width, const void* values, void* grouped) {
+    if (width == 4) scatter(owners, rows, next, static_cast<const int32_t*>(values), static_cast<int32_t*>(grouped));
+    else scatter(owners, rows, next, static_cast<const int64_t*>(values), static_cast<int64_t*>(grouped));
+}
 
 // Return 1 if no list holds an item twice and, if there is merit, each is sorted by (merit descending, item ascending); else 0. With
 // `distinct`, no two entries of a list may have the same merit. The entries of list l start at offsets[l].

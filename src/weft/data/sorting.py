@@ -91,17 +91,6 @@ def tile_lists(offsets: Numbers) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def order_by_owner(owners: Numbers, starts: Numbers, *, lengths: Numbers, limit: int) -> Numbers:
-    """Return row numbers in the order of their owners.
-
-    Rows come in runs of one owner each: `owners` (from 0, below `limit`), `starts`, `lengths`."""
-    order = sort_keys(owners, limit)[1]
-    starts, lengths = starts[order], lengths[order]
-    ends = np.cumsum(lengths)
-    rows: Numbers = np.arange(ends[-1]) + np.repeat(starts - (ends - lengths), lengths)
-    return rows
-
-
 def sort_keys(keys: Numbers, limit: int) -> tuple[Numbers, Numbers]:
     """Return keys (from 0, below `limit`) in ascending order, and the order, which is stable."""
     bits = len(keys).bit_length()

@@ -19,12 +19,11 @@ from weft.data.interactions import Interactions, InteractionTable
 from weft.data.readers.files import is_file
 from weft.data.readers.roles import COLUMNS
 from weft.data.recommendations.batch_lists import BatchLists
+from weft.data.recommendations.row_groups import RowGroups
 from weft.data.row_readers import is_frame, read_rows
 from weft.data.sorting import (
     Numbers,
-    order_by_owner,
     sort_by_item,
-    sort_keys,
     sort_lists,
     tile_lists,
 )
@@ -40,6 +39,11 @@ _MAX_NATIVE_LISTS = 1 << 31
 _SAMPLE_ENTRIES = 1 << 16  # entries in a fingerprint
 # Added to row numbers that serve as ranks of partitioned lists, so that they are no positions.
 ROW_RANK_OFFSET = 0.5
+
+
+def _code_type(vocabulary: Vocabulary) -> type[np.signedinteger[Any]]:
+    """Return the type of codes, which the native loops support if it is int32."""
+    return np.int32 if vocabulary.size < 1 << 31 else np.int64
 
 
 def are_lists(data: Any) -> bool:
@@ -119,16 +123,14 @@ class ListTable:
         Raise `InputError` for a rank that occurs twice in a list and, unless `keep_best`, for an
         item that does. With `keep_best` the best entry of an item stays.
         """
-        offsets, rows = self._group_by_user(users)
-        dtype = np.int32 if items.size < 1 << 31 else np.int64
-        listed = self.entries.encode_items(items, dtype=dtype)
-        num_rank_gaps = self._count_rank_gaps(offsets, rows)
-        scores, merit = self.entries.values, self._merit()
-        if rows is not None:
-            is_by_score = merit is scores
-            listed, scores = listed[rows], scores[rows]
-            if merit is not None:
-                merit = scores if is_by_score else merit[rows]
+        groups = self._group_by_user(users)
+        offsets = groups.offsets
+        listed = groups.group(self.entries.encode_items(items, dtype=_code_type(items)))
+        num_rank_gaps = self._count_rank_gaps(groups)
+        scores = groups.group(self.entries.values)
+        merit = scores if self.order == "score" else None
+        if self.ranks is not None:
+            merit = -groups.group(self.ranks)
         if not self._is_sorted(offsets, listed, merit, items.size):
             scores, duplicates = self._sort(
                 offsets,
@@ -137,14 +139,14 @@ class ListTable:
                 merit=merit,
                 num_items=items.size,
                 keep_best=keep_best,
-                owns_scores=rows is not None,
+                owns_scores=not groups.are_in_order,
             )
-            is_duplicate = self._mask_rows(rows, duplicates["item"])
+            is_duplicate = self._mask_rows(groups, duplicates["item"])
             if keep_best and is_duplicate.any():
                 lists = self._filter(~is_duplicate).encode(users, items)
                 num_dropped = int(is_duplicate.sum())
                 return replace(lists, num_dropped=num_dropped, num_rank_gaps=num_rank_gaps)
-            self._check_unique(is_duplicate, self._mask_rows(rows, duplicates["rank"]))
+            self._check_unique(is_duplicate, self._mask_rows(groups, duplicates["rank"]))
         return EncodedLists(
             offsets,
             listed,
@@ -154,15 +156,15 @@ class ListTable:
             num_rank_gaps=num_rank_gaps,
         )
 
-    def _count_rank_gaps(self, offsets: Numbers, rows: Numbers | None) -> int:
+    def _count_rank_gaps(self, groups: RowGroups) -> int:
         """Return how many lists have ranks that start after 1 or leave numbers out.
 
-        `offsets` and `rows` are those of `_group_by_user`. Only whole ranks are positions.
+        Only whole ranks are positions.
         """
         if self.ranks is None or not len(self.ranks) or (self.ranks % 1).any():
             return 0
-        ranks = self.ranks if rows is None else self.ranks[rows]
-        starts, lengths = offsets[:-1], np.diff(offsets)
+        ranks = groups.group(self.ranks)
+        starts, lengths = groups.offsets[:-1], np.diff(groups.offsets)
         starts, lengths = starts[lengths > 0], lengths[lengths > 0]
         first, last = np.minimum.reduceat(ranks, starts), np.maximum.reduceat(ranks, starts)
         return int(((first > 1) | (last - first >= lengths)).sum())
@@ -217,33 +219,19 @@ class ListTable:
         lists = (offsets, len(offsets) - 1, items, merit, num_items)
         return bool(call("lists_are_in_order", *lists, int(self.order == "rank")))
 
-    def _group_by_user(self, users: Vocabulary) -> tuple[Numbers, Numbers | None]:
-        """Return the first entry of each user, and the row of each entry (None: its own number)."""
-        offsets = np.zeros(users.size + 1, dtype=np.int64)
-        if self.runs is None:
-            codes = users.encode(self.entries.users, self.entries.where)
-            offsets[1:] = np.cumsum(np.bincount(codes, minlength=users.size))
-            return offsets, sort_keys(codes, users.size)[1]
-        owners, starts = self.runs
-        codes = users.encode(owners, self.entries.where)
-        lengths = np.diff(starts, append=len(self.entries.values))
-        offsets[1:] = np.cumsum(np.bincount(codes, lengths, minlength=users.size))
-        if (codes[1:] > codes[:-1]).all():
-            return offsets, None
-        return offsets, order_by_owner(codes, starts, lengths=lengths, limit=users.size)
+    def _group_by_user(self, users: Vocabulary) -> RowGroups:
+        owners, lengths = self.entries.users, None
+        if self.runs is not None:
+            owners, starts = self.runs
+            lengths = np.diff(starts, append=len(self.entries.values))
+        codes = users.encode(owners, self.entries.where, dtype=_code_type(users))
+        return RowGroups.from_owners(codes, users.size, lengths)
 
-    def _merit(self) -> NDArray[np.float64] | None:
-        """Return what entries are ranked by, highest first; None for the order of rows."""
-        if self.order == "rows":
-            return None
-        return self.entries.values if self.ranks is None else -self.ranks
-
-    def _mask_rows(self, rows: Numbers | None, entries: list[Numbers]) -> NDArray[np.bool_]:
-        """Return a mask of the rows of some entries; `rows` as `_group_by_user` returns them."""
+    def _mask_rows(self, groups: RowGroups, entries: list[Numbers]) -> NDArray[np.bool_]:
+        """Return a mask of the rows of some entries."""
         mask = np.zeros(len(self.entries.values), dtype=np.bool_)
         if any(map(len, entries)):
-            numbers = np.concatenate(entries)
-            mask[numbers if rows is None else rows[numbers]] = True
+            mask[groups.rows[np.concatenate(entries)]] = True
         return mask
 
     def _filter(self, rows: NDArray[np.bool_]) -> ListTable:
