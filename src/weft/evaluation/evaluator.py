@@ -18,6 +18,7 @@ from weft.data.evaluation_inputs import read_positional_inputs
 from weft.data.labels import read_positional_labels
 from weft.data.targets import read_target
 from weft.data.tensors import SparseRows
+from weft.data.threads import one_thread
 from weft.errors import InputError, MissingInput, SettingError, setting_ref
 from weft.evaluation.contributions import UserContributions
 from weft.evaluation.counts import BatchCounter
@@ -219,6 +220,7 @@ class Evaluator(EvaluatorState):
 
     # ----------------------------------------------------------------------------------------------
 
+    @one_thread
     @torch.no_grad()
     def update(
         self, preds: Tensor, target: Any, user_indices: Any = None, items: Any = None
@@ -385,12 +387,14 @@ class Evaluator(EvaluatorState):
 
     # ----------------------------------------------------------------------------------------------
 
+    @one_thread
     @torch.no_grad()
     def compute(self) -> Result:
         """Return the Result of all batches so far, of all processes."""
         state, provenance = self.synchronized_state()
         return finalize(state, self, RunReport(provenance=provenance))
 
+    @one_thread
     @torch.no_grad()
     def forward(
         self, preds: Tensor, target: Any, user_indices: Any = None, items: Any = None

@@ -20,6 +20,7 @@ from weft.data.evaluation_inputs import EvaluationInputs
 from weft.data.interactions import digest, digest_sums, hash_sums_by_id
 from weft.data.sources import ListSource, open_source
 from weft.data.tensors import SparseRows
+from weft.data.threads import one_thread
 from weft.errors import MissingInput, SettingError, setting_ref
 from weft.evaluation.candidates import CandidateProvider, CandidateSet, score_candidates
 from weft.evaluation.checkpoint import Checkpoint, Span
@@ -45,6 +46,7 @@ _BATCH_USERS = 2048
 _BATCH_POSITIONS = 1 << 19
 
 
+@one_thread
 def build_run(
     inputs: EvaluationInputs, settings: EvaluationSettings, stats: GlobalStats | None = None
 ) -> EvaluationRun:
@@ -132,6 +134,7 @@ class EvaluationRun:
         if self.candidates.are_per_user and settings.batch_size is None:
             self._max_lengths = self.candidates.max_lengths
 
+    @one_thread
     def run(self, part: tuple[int, int] = (0, 1)) -> None:
         """Evaluate the users of a part: `(rank, number of processes)`."""
         rank, num_parts = part
@@ -294,6 +297,7 @@ class EvaluationRun:
             data["candidates given"] = dataset.candidates.fingerprint()
         return {**self.evaluator.identity(), **self.settings.record(of_run=True), **data}
 
+    @one_thread
     def result(
         self,
         contributions: ContributionStore | None = None,
@@ -335,6 +339,7 @@ class EvaluationRun:
             users=dataset.users,
         )
 
+    @one_thread
     def user_tables(self) -> UserTables:
         """Return the values and the labels of each user so far, with the column `NO_SOURCE`.
 

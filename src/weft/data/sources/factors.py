@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.sources.base import as_tensor, digest_samples
+from weft.data.threads import with_caller_threads
 from weft.errors import InputError, check_unmasked
 
 _TILE_VALUES = 1 << 20  # values of item embeddings that are selected at once
@@ -84,7 +85,7 @@ class Factors:
     def scores(self, start: int, stop: int, users: Any, items: Any = None) -> Tensor:
         """Return the scores of all items; see `Source`."""
         with torch.no_grad():
-            scores = self._users[start:stop] @ self._items.T
+            scores = with_caller_threads(torch.mm, self._users[start:stop], self._items.T)
             if self._user_biases is not None:
                 scores += self._user_biases[start:stop, None]
             if self._item_biases is not None:
@@ -108,7 +109,8 @@ class Factors:
                 tile = slice(start, start + step)
                 user_factors, columns = self._users[rows[tile]], items[tile]
                 if multiplies_all:
-                    scores[tile] = (user_factors @ self._items.T).gather(1, columns)
+                    dense = with_caller_threads(torch.mm, user_factors, self._items.T)
+                    scores[tile] = dense.gather(1, columns)
                 else:
                     selected = self._items.index_select(0, columns.reshape(-1))
                     selected = selected.view(*columns.shape, -1)

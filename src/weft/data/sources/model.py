@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.sources.base import as_tensor
+from weft.data.threads import with_caller_threads
 from weft.errors import InputError, setting_ref
 
 
@@ -118,10 +119,10 @@ class Model:
                 self._model.eval()
             with torch.no_grad():
                 if items is None:
-                    return self._score(users)
+                    return with_caller_threads(self._score, users)
                 if self._takes_items_by_position:
-                    return self._score(users, items)
-                return self._score(users, items=items)
+                    return with_caller_threads(self._score, users, items)
+                return with_caller_threads(self._score, users, items=items)
         finally:
             for module, mode in zip(modules, modes):
                 module.training = mode

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from weft._native import call
 from weft.data.tensors import SparseRows
+from weft.data.threads import count_threads
 from weft.ranking.kernels import any_device
 from weft.ranking.kernels.numpy_cpu import as_array, find_positions
 from weft.ranking.masked_scores import MaskedScores
@@ -32,12 +33,12 @@ def _masked_items(scores: MaskedScores) -> tuple[NDArray[np.int64], NDArray[np.i
 def _run(
     name: str, scores: MaskedScores, argument: NDArray[Any] | int, by_row: tuple[NDArray[Any], ...]
 ) -> None:
-    """Run a native function over the scores as float32 or float64, on as many threads as torch has.
+    """Run a native function over the scores as float32 or float64, on as many threads as are free.
 
     Each call gets some rows of the scores, the masked items, the `argument`, and its part of the
     offsets of masked items and of the arrays `by_row`, which have a row for each row of scores."""
     data, (masked, offsets) = scores.data, _masked_items(scores)
-    threads = min(torch.get_num_threads(), -(-data.numel() // _TILE_SCORES))
+    threads = min(count_threads(), -(-data.numel() // _TILE_SCORES))
     step = -(-len(data) // max(1, threads))
     if data.element_size() == 2:  # the conversion takes memory
         step = min(step, max(1, _TILE_SCORES // max(1, data.shape[1])))

@@ -1,0 +1,164 @@
+"""Threads on the CPU: how many a process may use, and operations of torch on one of them.
+
+Torch runs an operation on several threads (OpenMP) that wait for each other at its end. For small
+operations that costs more than it saves, and many times more beside other busy processes. Weft
+therefore splits users over threads, and lets each operation run on one."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import cache, wraps
+from pathlib import Path
+from typing import NamedTuple, ParamSpec, TypeVar
+
+import torch
+
+Parameters = ParamSpec("Parameters")
+Value = TypeVar("Value")
+
+_LIBRARIES = {"linux": "libtorch_cpu.so", "darwin": "libtorch_cpu.dylib"}
+_of_caller = threading.local()  # `number`: torch's threads in this thread outside `one_thread`
+
+
+class _Setters(NamedTuple):
+    """Functions that set the number of threads of the calling thread alone, as torch's own setter
+    does not: of OpenMP, and of MKL, which return its number before (0: none of the thread's own).
+    """
+
+    openmp: Callable[[int], object]
+    mkl: Callable[[int], int]
+
+
+@cache
+def _load_setters() -> _Setters | None:
+    """Return the setters of the libraries that torch uses; None if it does not use OpenMP."""
+    name = _LIBRARIES.get(sys.platform)
+    if name is None or "OpenMP" not in torch.__config__.parallel_info():
+        return None
+    try:  # the symbols of a library are looked up in those that it is linked to, too
+        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / name))
+        openmp = library.omp_set_num_threads
+    except (OSError, AttributeError):
+        return None
+    return _Setters(openmp, getattr(library, "MKL_Set_Num_Threads_Local", lambda number: 0))
+
+
+def use_one_thread() -> None:
+    """Run the operations of torch on one thread from now on, in the calling thread alone."""
+    # A new thread takes the number over from torch at the first look, which must not come later.
+    setters = _load_setters()
+    if torch.get_num_threads() > 1 and setters is not None:
+        setters.openmp(1)
+        setters.mkl(1)
+
+
+def one_thread(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
+    """Decorate a function: operations of torch in it run on one thread.
+
+    Other threads of the caller keep their number, and the calling thread has its own afterwards."""
+
+    @wraps(function)
+    def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Value:
+        number, setters = torch.get_num_threads(), _load_setters()
+        if number == 1 or setters is None:
+            return function(*args, **kwargs)
+        of_mkl = 0
+        try:  # no context manager: an interrupt at the start of its exit would skip the exit
+            of_mkl = setters.mkl(1)
+            setters.openmp(1)
+            _of_caller.number = number
+            return function(*args, **kwargs)
+        finally:
+            try:
+                setters.openmp(getattr(_of_caller, "number", None) or number)
+            finally:
+                setters.mkl(of_mkl)
+                _of_caller.number = None
+
+    return run
+
+
+def with_caller_threads(
+    function: Callable[Parameters, Value], *args: Parameters.args, **kwargs: Parameters.kwargs
+) -> Value:
+    """Call a function of the caller with the number of torch's threads that the caller has set.
+
+    If the function sets another number, the caller keeps it."""
+    number, setters = getattr(_of_caller, "number", None), _load_setters()
+    if number is None or setters is None:
+        return function(*args, **kwargs)
+    try:
+        setters.openmp(number)
+        setters.mkl(0)
+        _of_caller.number = None
+        return function(*args, **kwargs)
+    finally:
+        _of_caller.number = torch.get_num_threads()
+        setters.openmp(1)
+        setters.mkl(1)
+
+
+def count_threads(requested: int | None = None) -> int:
+    """Return how many threads to use: the number requested, or by default as many as torch uses,
+    and no more than the CPUs that this process may use.
+    """
+    if requested is not None:
+        return requested
+    of_torch = getattr(_of_caller, "number", None) or torch.get_num_threads()
+    return min(of_torch, usable_cpus())
+
+
+def usable_cpus() -> int:
+    """Return the number of CPUs that this process may use: by its affinity and its cgroups."""
+    if hasattr(os, "sched_getaffinity"):
+        cpus = len(os.sched_getaffinity(0))
+    else:
+        cpus = os.cpu_count() or 1
+    return max(1, math.ceil(min(cpus, cgroup_cpus())))
+
+
+@cache
+def cgroup_cpus(root: Path = Path("/")) -> float:
+    """Return the quota of CPUs of this process's cgroups (version 1 or 2); infinite without one.
+
+    `root` is the folder that holds `proc` and `sys`."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return math.inf
+    quotas = [math.inf]
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            folder = root / "sys/fs/cgroup"
+        elif "cpu" in controllers.split(","):
+            folder = root / "sys/fs/cgroup" / controllers
+            folder = folder if folder.exists() else root / "sys/fs/cgroup/cpu"
+        else:
+            continue
+        # The quotas of all groups above apply, too. A container may not see its own path.
+        own = folder / path.lstrip("/")
+        for group in (own, *own.parents):
+            if group == folder.parent:
+                break
+            quotas += _read_quota(group)
+    return min(quotas)
+
+
+def _read_quota(group: Path) -> Iterator[float]:
+    """Yield the quota of a cgroup in CPUs, if it has one."""
+    try:
+        if (group / "cpu.max").exists():
+            quota, period = (group / "cpu.max").read_text().split()
+        else:
+            names = "cpu.cfs_quota_us", "cpu.cfs_period_us"
+            quota, period = ((group / name).read_text().strip() for name in names)
+        if quota != "max" and int(quota) > 0:
+            yield int(quota) / int(period)
+    except (OSError, ValueError):  # there is none, or none that can be read
+        return
