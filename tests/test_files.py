@@ -1328,3 +1328,24 @@ def test_uses_ranks_of_a_run_on_request(tmp_path):
     assert weft.evaluate(run, {"q": ["d2"]}, metrics="MRR@2")["MRR@2"] == 1
     asked = weft.File(run, columns={"rank": "rank"})
     assert weft.evaluate(asked, {"q": ["d2"]}, metrics="MRR@2")["MRR@2"] == 0.5
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+@pytest.mark.parametrize("run_rows", [1, 7, 8, 100])
+def test_reads_strings_in_runs(tmp_path, suffix, run_rows):
+    """Users that come in runs are read in another way than those in any order."""
+    users = [f"u{number % 97}" for number in range(120) for _ in range(run_rows)]
+    items = [f"i{number % 31}" for number in range(len(users))]
+    frame = pl.DataFrame({"user": users, "item": items, "rating": 1.0})
+    path = tmp_path / f"truth.{suffix}"
+    {"csv": frame.write_csv, "parquet": frame.write_parquet, "jsonl": frame.write_ndjson}[suffix](
+        path
+    )
+    columns = read_table(path, "truth").columns
+    assert columns["user"].to_list() == users and columns["item"].to_list() == items
+    for name, values in (("user", users), ("item", items)):
+        assert columns[name].dtype.categories.to_list() == sorted(set(values))
+    users[9] = None
+    frame.with_columns(user=pl.Series(users)).write_parquet(tmp_path / "missing.parquet")
+    with pytest.raises(InputError, match=r"missing\.parquet, row 9: there is no user id"):
+        read_table(tmp_path / "missing.parquet", "truth")

@@ -154,11 +154,14 @@ class Vocabulary:
 
     def hash_keys(self) -> Codes:
         """Return a number for each id that depends on the id alone, for hashing, `[size]`."""
+        import polars as pl
+
         if self._ids is None:
             return np.arange(self.size, dtype=np.int64)
         if self._ids.dtype.is_integer():
             return self._ids.to_numpy(writable=True)
-        digests = (hashlib.blake2b(text.encode(), digest_size=8).digest() for text in self._ids)
+        texts = self._ids.cast(pl.Binary)
+        digests = [hashlib.blake2b(text, digest_size=8).digest() for text in texts.to_list()]
         return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
 
     def hash_keys_of(self, codes: Codes) -> Codes:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from weft.data.readers.column_reader import collect_columns
 from weft.data.readers.file_settings import SPACES
 from weft.data.readers.layouts import TREC_COMMENT, FileLayout, is_csv_separator
 from weft.data.readers.paths import FIELD_SEPARATOR, scan_lines
@@ -29,22 +30,6 @@ _INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # canonical integers: 007, +7 and 7.0
 _WIDER_TYPE = {"int32": "int64", "int64": "string"}
 _EXACT_LIMIT = 2**53  # integers beyond it are rounded by float64
 _Types = dict[str, Any]  # the polars type of each role's column
-
-
-def _collect_columns(scan: pl.LazyFrame, columns: Mapping[str, pl.Expr]) -> dict[str, pl.Series]:
-    """Return columns of a scan, each in one chunk of memory."""
-    frame = scan.select(**columns).collect(engine="streaming")
-    # One column after the other, so that there are never two copies of all columns.
-    return {name: frame.drop_in_place(name).rechunk() for name in frame.columns}
-
-
-def _cast_to_enum(scan: pl.LazyFrame, column: pl.Expr) -> pl.Expr:
-    """Return a column of strings as an `Enum` of its sorted values: codes are reproducible."""
-    import polars as pl
-
-    # Not `column.unique()` inside a select, which would hold the whole column in memory.
-    values = scan.select(column.alias("id")).unique().collect(engine="streaming")["id"]
-    return column.cast(pl.Enum(values.drop_nulls().sort()))
 
 
 def read_text(
@@ -126,11 +111,12 @@ class _TextScan:
         columns = {role: pl.col(str(position)) for role, position in self._positions.items()}
         for role, column in columns.items():
             if role in ID_ROLES:
-                columns[role] = _cast_ids(column, self._id_types[role], scan)
+                columns[role] = _cast_ids(column, self._id_types[role])
             elif role in NUMBER_ROLES and not self._parses_numbers:
                 columns[role] = column.str.strip_chars().cast(pl.Float64, strict=False)
         columns["irregular"] = pl.col("irregular")
-        return _collect_columns(scan.filter(~pl.col("is_empty")), columns)
+        strings = {role for role, kind in self._id_types.items() if kind == "string"}
+        return collect_columns(scan.filter(~pl.col("is_empty")), columns, strings)
 
     def _scan(self, layout: FileLayout) -> pl.LazyFrame:
         """Scan columns "0", "1", ..., `is_empty`, and `irregular` (wrong number of fields?)."""
@@ -192,12 +178,12 @@ def _guess_id_type(sample: Sequence[Any], position: int, ids: str) -> str:
     return "int32" if all(len(value) < 10 for value in values) else "int64"
 
 
-def _cast_ids(column: pl.Expr, kind: str, scan: pl.LazyFrame) -> pl.Expr:
+def _cast_ids(column: pl.Expr, kind: str) -> pl.Expr:
     """Return ids of a type; null where a value does not fit integers."""
     import polars as pl
 
     if kind == "string":
-        return _cast_to_enum(scan, column)
+        return column
     if kind == "integer":
         return column.str.strip_chars().cast(pl.Int64, strict=False)
     # polars also reads 007, +7 and -0 as integers.
@@ -282,9 +268,7 @@ def _collect_typed(
             scan = pl.scan_ndjson(path, schema=schema)
         scans.append(scan.select(select(role, dtype) for role, dtype in part_types.items()))
     scan = pl.concat(scans)
-    columns = {role: pl.col(role) for role in roles}
-    columns |= {role: _cast_to_enum(scan, pl.col(role)) for role in strings}
-    return _collect_columns(scan, columns)
+    return collect_columns(scan, {role: pl.col(role) for role in roles}, strings)
 
 
 def convert_column(role: str, name: str, dtype: Any, *, is_string: bool) -> pl.Expr:

@@ -1,0 +1,64 @@
+"""Columns of a scan, read into memory with strings as codes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Rows from which it is decided whether users come in runs, and how long these must be.
+_HEAD_ROWS = 1 << 12
+_MIN_RUN_ROWS = 8
+
+
+def collect_columns(
+    scan: pl.LazyFrame, columns: Mapping[str, pl.Expr], strings: Collection[str]
+) -> dict[str, pl.Series]:
+    """Return columns by name, each in one chunk of memory.
+
+    Those of `strings` become an `Enum` of their sorted values, so that codes are reproducible.
+    """
+    runs = {}
+    if "user" in strings and (users := _read_runs(scan, columns["user"])) is not None:
+        runs["user"] = users
+    selected = {
+        name: _cast_to_enum(scan, column) if name in strings else column
+        for name, column in columns.items()
+        if name not in runs
+    }
+    frame = scan.select(**selected).collect(engine="streaming")
+    # One column after the other, so that there are never two copies of all columns.
+    return {
+        name: runs[name] if name in runs else frame.drop_in_place(name).rechunk()
+        for name in columns
+    }
+
+
+def _cast_to_enum(scan: pl.LazyFrame, column: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    # Not `column.unique()` inside a select, which would hold the whole column in memory.
+    values = scan.select(id=column).unique().collect(engine="streaming")["id"]
+    return column.cast(pl.Enum(values.drop_nulls().sort()))
+
+
+def _read_runs(scan: pl.LazyFrame, column: pl.Expr) -> pl.Series | None:
+    """Return a column of strings as an `Enum`, several times faster if it has long runs.
+
+    None if the first rows have none.
+    """
+    import polars as pl
+
+    ids = scan.select(id=column)
+    head = ids.head(_HEAD_ROWS).collect(engine="streaming")["id"]
+    if len(head) < _MIN_RUN_ROWS * head.rle_id().n_unique():
+        return None
+    runs = ids.select(pl.col("id").rle()).unnest("id").collect(engine="streaming")
+    values = runs["value"].rechunk()
+    codes = values.cast(pl.Enum(values.drop_nulls().unique().sort()))
+    numbers = np.arange(len(runs), dtype=np.uint32)
+    return codes.gather(np.repeat(numbers, runs["len"].to_numpy()))
