@@ -24,7 +24,7 @@ from weft.evaluation.resample_weights import (
     UserWeights,
     rows_per_block,
 )
-from weft.metrics.accumulators import MEAN_SUMS
+from weft.metrics.mean_sums import MEAN_SUMS
 from weft.metrics.state_layout import StateLayout
 
 _JACKKNIFE_GROUPS = 200  # instead of single users, for metrics that are not means

@@ -7,7 +7,6 @@ accumulator has a number of rows, and a column for each cut-off if it depends on
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -99,12 +98,9 @@ class Accumulator:
         return sums
 
 
-MEAN_SUMS = ("users", "weight", "weighted", "weight2", "weight2_value", "weight2_value2")
-
-
 @dataclass(frozen=True)
 class UserMeanSums(Accumulator):
-    """The six `MEAN_SUMS` of a metric's values per user: its mean and its standard error."""
+    """The `MEAN_SUMS` of a metric's values per user: its mean and its standard error."""
 
     key: MetricSpec
     metric: UserMeanMetric = field(compare=False)
@@ -132,49 +128,6 @@ class GroupSums(Accumulator):
         first = torch.where(group >= 0, group * width, 0) + columns
         second = first + len(self.groups.names) * width
         return Contribution(both, torch.stack([first, second], dim=1))
-
-
-def mean_sums(values: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Return the `MEAN_SUMS` `[6, n]` of values `[batch, n]`; NaN is left out."""
-    is_defined = ~torch.isnan(values)
-    x = torch.where(is_defined, values, 0)
-    users = is_defined.sum(0).to(x.dtype)
-    if weights is None:
-        total = x.sum(0)
-        return torch.stack([users, users, total, users, total, x.square_().sum(0)])
-    w = torch.where(is_defined, weights[:, None].to(x.dtype), 0)
-    sums = (term.sum(0) for term in (w, w * x, w * w, w * w * x, w * w * x * x))
-    return torch.stack([users, *sums])
-
-
-def mean_sums_by_group(
-    values: Tensor, groups: Labels, *, users: Tensor, weights: Tensor | None = None
-) -> Tensor:
-    """Return the `mean_sums` of each user group, `[groups, 6, n]`.
-
-    Users without a label are left out."""
-    num_groups = len(groups.names)
-    group = groups.codes.lookup(users, -1)
-    group = torch.where(group >= 0, group, num_groups)  # an extra group, which is dropped
-    is_defined = ~torch.isnan(values)
-    x, counts = torch.where(is_defined, values, 0), is_defined.to(values.dtype)
-    w = counts if weights is None else torch.where(is_defined, weights[:, None].to(x.dtype), 0)
-    terms = torch.stack([counts, w, w * x, w * w, w * w * x, w * w * x * x], dim=1)
-    return terms.new_zeros((num_groups + 1, *terms.shape[1:])).index_add_(0, group, terms)[:-1]
-
-
-def standard_error_from_sums(sums: Tensor) -> float:
-    """Return the standard error from `MEAN_SUMS`.
-
-    With equal weights it is the sample standard deviation over the root of the number of users."""
-    users, weight, weighted, weight2, weight2_value, weight2_value2 = map(float, sums)
-    if users <= 1 or weight == 0:
-        return math.nan
-    mean = weighted / weight
-    spread = weight2_value2 - 2 * mean * weight2_value + mean * mean * weight2
-    if spread <= 1e-14 * weight2_value2:  # rounding error: all users have the same value
-        return 0.0
-    return math.sqrt(users / (users - 1) * spread) / weight
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,14 @@ from torch import Tensor
 from weft.batch.batch import Batch
 from weft.data import DeviceColumn, Labels
 from weft.metrics.accumulators import (
-    MEAN_SUMS,
     Accumulator,
     Contribution,
     ItemAccumulator,
     ItemExposure,
     ListedItemAccumulator,
     UserMeanSums,
-    mean_sums,
-    mean_sums_by_group,
 )
+from weft.metrics.mean_sums import MEAN_SUMS, mean_sums, mean_sums_by_group
 
 # Up to this number of items, reading all of them is cheaper than finding those that occur.
 _SMALL_CATALOGUE = 1 << 17

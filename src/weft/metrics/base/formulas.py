@@ -28,11 +28,11 @@ from weft.metrics.accumulators import (
     ItemAccumulator,
     RatingErrorSums,
     UserMeanSums,
-    standard_error_from_sums,
 )
 from weft.metrics.base.batch_checks import check_users, count_users_outside
 from weft.metrics.base.block_interface import call_with_blocks, copy_preds
 from weft.metrics.base.metric import BaseMetric, TopKMetric
+from weft.metrics.mean_sums import standard_error_from_sums
 from weft.metrics.names import format_labels
 from weft.metrics.state_layout import StateLayout, StateView
 
