@@ -1,5 +1,5 @@
-"""What metrics cost in a TorchMetrics collection, where each ranks for itself, beside an Evaluator
-with the same ones.
+"""The cost of metrics in a TorchMetrics collection, which share one ranking, beside an Evaluator
+with the same metrics.
 """
 
 from __future__ import annotations

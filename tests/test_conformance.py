@@ -148,8 +148,8 @@ class ByType(_Broken):
 
 @weft.register
 class AnotherAlone(_Broken):
-    def open(self, preds, target, user_indices=None):
-        return super().open(preds.flip(1), target, user_indices)
+    def rank(self, preds, *arguments, **options):
+        return super().rank(preds.flip(1), *arguments, **options)
 
 
 @weft.register

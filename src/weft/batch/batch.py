@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -88,7 +88,7 @@ class Batch:
     `relevant` holds the relevant interactions, `raw_scores` the score of each interaction of the
     truth before masking. `is_missing`: the source has nothing for these users; `is_tie_free`: that,
     or lists with a definite order. Quantities are float64 (float32 on devices without float64). Use
-    `open_batch`, which masks and ranks.
+    `rank_batch`, which masks and ranks.
 
     `rank()` sets `ranking`, one position deeper than the largest cut-off to see ties at the cut;
     `items [batch, depth]`, the ranked items, -1 after the end of a list; and `values`, their
@@ -138,6 +138,7 @@ class Batch:
         self._ideal_gains: dict[str, tuple[Tensor, Tensor]] = {}
         self._topk: dict[tuple[int, ...], TopK] = {}
         self._cache: dict[object, Any] = {}
+        self.user_values: dict[object, Tensor] = {}  # by the names of metrics, and cut-offs
 
     def _select_relevant(self, threshold: float | None) -> SparseRows:
         self.validation.check_ratings(self.truth, threshold)
@@ -160,6 +161,12 @@ class Batch:
         if cutoffs not in self._topk:
             self._topk[cutoffs] = TopK(self, cutoffs)
         return self._topk[cutoffs]
+
+    @cached_property
+    def position_weights(self) -> tuple[Tensor, Tensor]:
+        """The positions 1, 2, ... and their discounts 1 / log2(position + 1), `[depth]` both."""
+        positions = torch.arange(1, self.depth + 1, dtype=self.dtype, device=self.device)
+        return positions, 1 / torch.log2(positions + 1)
 
     @cached_property
     def offered(self) -> OfferedItems:
@@ -335,25 +342,25 @@ def compute_gain(ratings: Tensor, kind: str) -> Tensor:
     return torch.where(exponents.abs() < 0.5, torch.expm1(exponents * math.log(2)), gains)
 
 
-@contextmanager
-def open_batch(inputs: BatchInputs, options: RankingOptions) -> Iterator[Batch]:
-    """Open a ranked batch, in which seen items are masked. The inputs are not written to.
+def open_batch(inputs: BatchInputs, options: RankingOptions) -> AbstractContextManager[Batch]:
+    """Open a ranked batch, as `rank_batch` returns it."""
+    return closing(rank_batch(inputs, options))
+
+
+def rank_batch(inputs: BatchInputs, options: RankingOptions) -> Batch:
+    """Return a ranked batch, in which seen items are masked. The inputs are not written to.
 
     Raises `InputError` if scores contain NaN or +inf, or ratings are invalid."""
     predictions, truth, raw_scores = inputs.predictions, inputs.truth, inputs.raw_scores
     if isinstance(predictions, Tensor):
-        batch = _rank_scores(inputs, predictions.contiguous(), options)
-    else:
-        if predictions is not None and raw_scores is None:
-            raw_scores = truth.fill_invalid(predictions.scores_at(truth.keys), -torch.inf)
-        if predictions is not None:
-            predictions = remove_seen(restrict_lists(predictions, inputs.item_mask), inputs.seen)
-        batch = Batch(replace(inputs, predictions=predictions, raw_scores=raw_scores), options)
-        batch.rank()
-    try:
-        yield batch
-    finally:
-        batch.close()
+        return _rank_scores(inputs, predictions.contiguous(), options)
+    if predictions is not None and raw_scores is None:
+        raw_scores = truth.fill_invalid(predictions.scores_at(truth.keys), -torch.inf)
+    if predictions is not None:
+        predictions = remove_seen(restrict_lists(predictions, inputs.item_mask), inputs.seen)
+    batch = Batch(replace(inputs, predictions=predictions, raw_scores=raw_scores), options)
+    batch.rank()
+    return batch
 
 
 def _rank_scores(inputs: BatchInputs, scores: Tensor, options: RankingOptions) -> Batch:

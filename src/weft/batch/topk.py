@@ -32,8 +32,7 @@ class TopK:
         self.batch, self.cutoffs, self.is_estimated = batch, cutoffs, is_estimated
         dtype, device = batch.dtype, batch.device
         self.k = torch.cat([torch.full((1,), k, dtype=dtype, device=device) for k in cutoffs])
-        self.positions = torch.arange(1, batch.depth + 1, dtype=dtype, device=device)
-        self.discounts = 1 / torch.log2(self.positions + 1)
+        self.positions, self.discounts = batch.position_weights
 
     @cached_property
     def all_discounts(self) -> Tensor:

@@ -123,7 +123,7 @@ class StateLayout:
                 if 0 <= column - first < values.shape[1]:
                     weighted[column] = values[:, column - first, None]
             first += values.shape[1]
-        table = torch.cat(parts, dim=1)
+        table = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
         for column, values in weighted.items():
             table[:, column, None] = mean_sums(values, weights[column])
         yield self._mean_table, Contribution(table.reshape(1, -1))
@@ -142,7 +142,7 @@ class StateLayout:
             columns = []
             for mean in means[start : start + _CHUNK_MEANS]:
                 columns.append(mean.metric.averaged_values(batch.at_cutoffs(self.cutoffs[mean])))
-            yield torch.cat(columns, dim=1)
+            yield columns[0] if len(columns) == 1 else torch.cat(columns, dim=1)
 
     def user_values(self, batch: Batch) -> Tensor:
         """Return the averaged values `[batch, columns of the mean table]`; NaN if undefined."""

@@ -110,7 +110,12 @@ class ObservedPositions:
         return self.gains(cutoffs, self._hit_ranks, weights)
 
     def first_hit(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
-        return self.gains(cutoffs, (self._hit_ranks == 1).to(self._dtype), weights)
+        return self.gains(cutoffs, self._first_hits, weights)
+
+    @cached_property
+    def _first_hits(self) -> Tensor:
+        """1 for the first hit of each row, 0 for other relevant items, `[n]`."""
+        return (self._hit_ranks == 1).to(self._dtype)
 
     @cached_property
     def _hit_ranks(self) -> Tensor:

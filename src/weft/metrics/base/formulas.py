@@ -20,6 +20,7 @@ from torch import Tensor
 
 from weft.batch.batch import Batch
 from weft.batch.blocks import MetricBlock, block_arguments, metric_block
+from weft.batch.input_validation import DeferredValidation
 from weft.batch.topk import TopK
 from weft.data import Label, Labels
 from weft.errors import InputError, SettingError, check_choice
@@ -85,6 +86,8 @@ class SummedMetric(BaseMetric):
     def add_states(self) -> None:
         if self.is_summed:
             self._layout = StateLayout({one: {self.k or 1} for one in self.accumulators()})
+            self._item_counts = self.known_item_counts()
+            self._user_groups: Labels | None = self.own_inputs().get("user_groups")
             sums = torch.zeros(self._layout.size, dtype=torch.float64)
             self.add_state("sums", sums, dist_reduce_fx="sum")
 
@@ -93,22 +96,25 @@ class SummedMetric(BaseMetric):
             super().accumulate(batch)
             return
         self._check_sizes(batch)
-        contributions = self._layout.contributions(batch)
-        self.sums = self.sums.clone()
-        self._layout.add(self.sums, contributions)
+        contributions, sums = self._layout.contributions(batch), self.sums.clone()
+        self._layout.add(sums, contributions)
+        self.sums = sums
 
     def _check_sizes(self, batch: Batch) -> None:
         """Raise `InputError` for a batch of other users or items than those of the inputs."""
-        for size in self.known_item_counts():
+        for size in self._item_counts:
             if size != batch.truth.num_items:
                 raise InputError(
                     f"preds has {batch.truth.num_items} items, but {type(self).__name__} was made "
                     f"for {size}; give one column per item."
                 )
-        groups: Labels | None = self.own_inputs().get("user_groups")
+        groups = self._user_groups
         if groups is not None:
             check_users(batch.users, groups.size, "user_groups")
-            batch.validation.add("bad_users", count_users_outside(batch.users, groups.size))
+            if not batch.is_host_readable:
+                validation = DeferredValidation()  # not that of the batch, which others share
+                validation.add("bad_users", count_users_outside(batch.users, groups.size))
+                self.faults_on_device = self.faults_on_device + validation.counts(batch.device)
 
     def known_item_counts(self) -> set[int]:
         return super().known_item_counts() | {
@@ -166,10 +172,10 @@ class UserMeanMetric(SummedMetric):
         """Return `user_values`, computed once per batch for all metrics that read them."""
         topk = topk.estimated if self.sampling_behaviour == "corrected" else topk
         cutoffs = topk.cutoffs if self.k is not None else ()
-        return topk.batch.cached(
-            ("user_values", self.mean_sums.key, cutoffs),
-            lambda: self.user_values(topk).to(topk.batch.dtype),
-        )
+        known, key = topk.batch.user_values, (self.mean_sums.key, cutoffs)
+        if key not in known:
+            known[key] = self.user_values(topk).to(topk.batch.dtype)
+        return known[key]
 
     def averaged_values(self, topk: TopK) -> Tensor:
         """Return the values that enter the mean `[batch, cut-offs]`; NaN for users left out."""

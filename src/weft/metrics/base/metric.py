@@ -11,14 +11,14 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Set
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from weft._choices import EmptyUsers, choices
-from weft.batch.batch import GAINS, Batch, BatchInputs, RankingOptions, open_batch
+from weft.batch.batch import GAINS, Batch, BatchInputs, RankingOptions, rank_batch
 from weft.batch.blocks import MetricBlock, block_arguments
 from weft.batch.input_validation import validation_for
 from weft.data import BatchLists, Features, Labels, Train
@@ -38,6 +38,7 @@ from weft.metrics.base.block_interface import (
     copy_preds,
     wrap_update,
 )
+from weft.metrics.base.shared_batches import SHARED_BATCHES
 from weft.metrics.base.stateful import Bounds as Bounds
 from weft.metrics.base.stateful import MetricType, StatefulMetric
 from weft.metrics.names import MetricSpec, as_value, holds_data
@@ -191,7 +192,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
 
     def own_inputs(self) -> dict[str, Any]:
         """Return the inputs that the metric was built with, by their names in a run."""
-        inputs = {name: getattr(self, own, None) for name, own in _INPUT_ATTRIBUTES.items()}
+        inputs = {name: vars(self).get(own) for name, own in _INPUT_ATTRIBUTES.items()}
         return {
             name: value
             for name, value in inputs.items()
@@ -251,14 +252,14 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
                 f"{type(self).__name__}.update() got {', '.join(map(repr, blocks))} in addition to "
                 "a target; give one or the other."
             )
-        candidates = {} if items is None else {"items": items}
-        with self.open(preds, target, user_indices, **candidates) as batch:
+        with SHARED_BATCHES.open(self, (preds, target, user_indices, items)) as batch:
             self.accumulate(batch)
             if not is_host_readable(batch.device):
                 errors = batch.validation.counts(batch.device)
                 self.faults_on_device = self.faults_on_device + errors
-        self._num_rows += len(preds)
-        setattr(self, self._own_state, getattr(self, self._own_state) + len(preds))
+        num_rows = len(preds)
+        self._num_rows += num_rows
+        setattr(self, self._own_state, getattr(self, self._own_state) + num_rows)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         first = self._first_row = self._num_rows  # TorchMetrics resets on the way
@@ -278,6 +279,12 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         self, preds: Tensor, target: Any, user_indices: Tensor | None = None, *, items: Any = None
     ) -> AbstractContextManager[Batch]:
         """Return the batch under the metric's own settings, as a context manager."""
+        return closing(self.rank(preds, target, user_indices, items, depth=self.k or 0))
+
+    def rank(
+        self, preds: Tensor, target: Any, user_indices: Any, items: Any, *, depth: int
+    ) -> Batch:
+        """Return the batch under the metric's own settings, ranked to a depth."""
         scores, users = check_batch(preds, user_indices, first=self._num_rows)
         source: Tensor | BatchLists = scores
         candidates = None if items is None else check_item_numbers(items, scores)
@@ -291,9 +298,21 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         truth = read_target(
             target, len(preds), num_items=num_items, device=preds.device, candidates=candidates
         )
-        return open_batch(
-            BatchInputs(source, truth, users),
-            RankingOptions(self._rule, self.k or 0, relevance_threshold=self.relevance_threshold),
+        options = RankingOptions(self._rule, depth, relevance_threshold=self.relevance_threshold)
+        return rank_batch(BatchInputs(source, truth, users), options)
+
+    def ranking_key(self, preds: Tensor, target: Any, user_indices: Any, items: Any) -> object:
+        """Return everything that `rank` depends on besides its arguments."""
+        stream = torch.cuda.current_stream(preds.device) if preds.is_cuda else None
+        return (
+            self._rule.name,
+            self._rule.seed,
+            self.relevance_threshold,
+            self._num_rows if user_indices is None else None,
+            None if items is None else frozenset(self.known_item_counts()),
+            is_host_readable(preds.device),
+            torch.is_inference_mode_enabled(),
+            stream,
         )
 
     def accumulate(self, batch: Batch) -> None:
