@@ -17,6 +17,8 @@ from weft.data.interactions import Interactions
 from weft.data.tensors import SparseRows
 from weft.errors import InputError, check_unmasked
 
+# Padding of labels that losses of torch and Hugging Face ignore; -1 is padding too.
+_IGNORED = -100
 _REPEATED = "target holds the same (row, item) twice; each item may occur once per row."
 
 
@@ -31,8 +33,9 @@ def read_target(
     """Return the truth of a batch as sparse rows on a device.
 
     `target` is a dense `[batch, items]` tensor, a sparse matrix (torch or scipy), or the items of
-    each row: a list of lists, or an integer tensor `[batch, n]` (n not the number of items) padded
-    with -1. With `candidates [batch, n]`, a dense matrix of that shape holds their ratings.
+    each row: a list of lists, or integers `[batch, n]` (n not the number of items) padded with -1
+    or -100. With `candidates [batch, n]`, a dense matrix of that shape holds their ratings. NumPy
+    arrays are read like tensors.
 
     A target on the host is read there and sent to the device. On another device, the number of
     nonzero values of a dense matrix forces a synchronization; the other forms do not."""
@@ -45,14 +48,16 @@ def read_target(
             return _read_candidate_ratings(
                 to_device(dense.detach(), device), candidates, num_items=num_items
             )
+    if isinstance(target, np.ndarray) and target.dtype.kind in "biuf":
+        check_unmasked(target, "target", "give array.filled(0), where 0 is no interaction")
+        target = torch.as_tensor(target)
     if isinstance(target, Tensor) and _is_dense(target):
         return _read_strided(target, batch, num_items=num_items).to(device)
     if isinstance(target, (list, tuple)):
         return _read_items(_pad_lists(target), batch, num_items=num_items).to(device)
-    if isinstance(target, Mapping):
-        _refuse_form("names users and items by ids", batch, num_items)
-    if target is None:
-        _refuse_form(f"is a {type(target).__name__}", batch, num_items)
+    if target is None or isinstance(target, Mapping):
+        got = "is None" if target is None else "names users and items by ids"
+        _refuse_form(got, batch, num_items)
     if isinstance(target, Tensor) and not is_host_readable(target.device):
         rows = _read_sparse_on_device(target, batch, num_items=num_items)
         if rows is not None:
@@ -72,7 +77,7 @@ def _refuse_form(got: str, batch: int, num_items: int) -> NoReturn:
     raise InputError(
         f"target {got}, but preds has {batch} rows and {num_items} items; expected a [{batch}, "
         f"{num_items}] matrix, dense or sparse, or the relevant items of each row: a list of "
-        "lists, or an integer tensor padded with -1."
+        "lists, or integers padded with -1 or -100."
     )
 
 
@@ -208,10 +213,11 @@ def _as_integers(items: Any) -> Tensor | None:
 
 
 def _read_items(items: Tensor, batch: int, *, num_items: int) -> SparseRows:
-    """Read the items of each row, `[batch, n]` padded with -1; every rating is 1."""
+    """Read the items of each row, `[batch, n]` padded; every rating is 1."""
     if len(items) != batch:
         _refuse_form(f"has {len(items)} rows", batch, num_items)
     items = items.long()
+    items = torch.where(items == _IGNORED, -1, items)
     if not is_host_readable(items.device):
         return _read_items_on_device(items, num_items)
     if items.numel() and (int(items.max()) >= num_items or int(items.min()) < -1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -154,6 +155,14 @@ class Result(ReportMixin):
                 value.value, dtype=torch.float64
             )
             for value in self.values
+        }
+
+    def as_json_dict(self) -> dict[str, float | None]:
+        """Return the values of `as_dict` as numbers for `json.dumps`; None if undefined."""
+        names = (f"{self.prefix}{value.name}{self.postfix}" for value in self.values)
+        return {
+            name: None if math.isnan(value.value) else value.value
+            for name, value in zip(names, self.values)
         }
 
     def to_frame(self) -> pl.DataFrame:

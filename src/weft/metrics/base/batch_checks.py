@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,19 +17,18 @@ def check_batch(preds: Any, user_indices: Any, *, first: int = 0) -> tuple[Tenso
     """Return scores `[batch, items]` and the user number of each row `[batch]`.
 
     Rows without user numbers are counted from `first`."""
-    if not isinstance(preds, Tensor) or preds.ndim != 2:
-        got = f"a {type(preds).__name__}"
-        if isinstance(preds, Tensor):
-            got = f"of shape {list(preds.shape)}"
-        raise InputError(f"preds is {got}; expected a tensor of scores [batch, items].")
+    is_array = isinstance(preds, (Tensor, np.ndarray))
+    if not is_array or preds.ndim != 2:
+        got = f"of shape {list(preds.shape)}" if is_array else f"a {type(preds).__name__}"
+        raise InputError(f"preds is {got}; expected scores [batch, items], a tensor or an array.")
     scores = as_tensor(preds, "preds")
     if user_indices is None:
-        return scores, torch.arange(first, first + len(preds), device=preds.device)
+        return scores, torch.arange(first, first + len(scores), device=scores.device)
     check_unmasked(user_indices, "user_indices", "give the number of each user")
-    users = to_device(torch.as_tensor(user_indices), preds.device)
-    if users.shape != preds.shape[:1]:
+    users = to_device(torch.as_tensor(user_indices), scores.device)
+    if users.shape != scores.shape[:1]:
         raise InputError(
-            f"user_indices has shape {list(users.shape)} for {len(preds)} rows of preds; give one "
+            f"user_indices has shape {list(users.shape)} for {len(scores)} rows of preds; give one "
             "per row."
         )
     if not _is_integer(users):

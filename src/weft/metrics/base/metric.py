@@ -296,7 +296,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
                 scores, candidates, users=users, num_items=num_items
             )
         truth = read_target(
-            target, len(preds), num_items=num_items, device=preds.device, candidates=candidates
+            target, len(scores), num_items=num_items, device=scores.device, candidates=candidates
         )
         options = RankingOptions(self._rule, depth, relevance_threshold=self.relevance_threshold)
         return rank_batch(BatchInputs(source, truth, users), options)
