@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
 from weft.errors import InputError, setting_ref
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
 
 # Invalid inputs that `update` refuses at once where the host can read them. Elsewhere that would
 # force a synchronization: `update` counts them on the device, and `compute` raises.
@@ -123,3 +129,23 @@ class DeviceColumn:
             return values.index_select(0, flat).view(codes.shape)
         selected = values.index_select(0, flat.clamp(min=0)).view(codes.shape)
         return selected.masked_fill_(codes < 0, fill)
+
+
+def run_eagerly(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+    """Keep `torch.compile` out of a function: a compiled caller has a graph break there.
+
+    A decorator. `torch.compiler.disable` alone would import the compiler, which takes a second,
+    for callers who never compile."""
+
+    disabled: Callable[Parameters, Returned] | None = None
+
+    @functools.wraps(function)
+    def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
+        nonlocal disabled
+        if "torch._dynamo" not in sys.modules:
+            return function(*args, **kwargs)
+        if disabled is None:
+            disabled = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+        return disabled(*args, **kwargs)
+
+    return run

@@ -13,7 +13,7 @@ from weft.batch.batch import Batch, BatchInputs, RankingOptions, open_batch
 from weft.batch.input_validation import validation_for
 from weft.data import BatchLists, Labels, Train
 from weft.data.dataset import EvaluationData
-from weft.data.devices import is_host_readable, to_device
+from weft.data.devices import is_host_readable, run_eagerly, to_device
 from weft.data.evaluation_inputs import read_positional_inputs
 from weft.data.labels import read_positional_labels
 from weft.data.targets import read_target
@@ -220,6 +220,7 @@ class Evaluator(EvaluatorState):
 
     # ----------------------------------------------------------------------------------------------
 
+    @run_eagerly
     @one_thread
     @torch.no_grad()
     def update(
@@ -387,6 +388,7 @@ class Evaluator(EvaluatorState):
 
     # ----------------------------------------------------------------------------------------------
 
+    @run_eagerly
     @one_thread
     @torch.no_grad()
     def compute(self) -> Result:
@@ -394,6 +396,7 @@ class Evaluator(EvaluatorState):
         state, provenance = self.synchronized_state()
         return finalize(state, self, RunReport(provenance=provenance))
 
+    @run_eagerly
     @one_thread
     @torch.no_grad()
     def forward(

@@ -98,7 +98,7 @@ def get_topk_ranks(
 
     On the CPU, NaN or +inf scores and targets that are no columns raise `InputError`. On another
     device, where that would synchronize, such a row has the rank 0, which HR, NDCG and MRR refuse
-    in `compute`.
+    in `compute`. `torch.compile` traces a call as one operation, without a graph break.
 
     >>> import torch, weft
     >>> scores = torch.tensor([[0.1, 0.9, 0.5], [0.7, 0.2, 0.6]])
@@ -106,6 +106,19 @@ def get_topk_ranks(
     tensor([[2],
             [3]])
     """
+    rank = _traced_ranks if torch.compiler.is_compiling() else _rank_targets
+    return _as_ranks(rank(pred_scores, target, topk, ties, seed, user_indices), topk)
+
+
+def _rank_targets(
+    pred_scores: Tensor,
+    target: Tensor,
+    topk: int,
+    ties: str,
+    seed: int,
+    user_indices: Tensor | None,
+) -> Tensor:
+    """Return the ranks of `get_topk_ranks` as a plain tensor."""
     topk = check_int("topk", topk)
     rule = TieRule(ties, seed)
     if rule.name == "expected":
@@ -119,7 +132,7 @@ def get_topk_ranks(
     scores, targets = scores.contiguous(), target.reshape(-1, 1).long()
     num_items = scores.shape[1]
     if num_items == 0:
-        return _as_ranks(torch.full_like(targets, topk + 1), topk)
+        return torch.full_like(targets, topk + 1)
     is_outside = (targets < 0) | (targets >= num_items)
     if is_host_readable(target.device) and is_outside.any():
         raise InputError(
@@ -135,7 +148,15 @@ def get_topk_ranks(
     is_hit = (ranking.items == targets) & (ranking.items >= 0)
     positions = torch.arange(1, depth + 1, device=scores.device)
     ranks = torch.where(is_hit, positions, topk + 1).amin(1, keepdim=True)
-    return _as_ranks(torch.where(is_bad | is_outside, 0, ranks), topk)
+    return torch.where(is_bad | is_outside, 0, ranks)
+
+
+_traced_ranks = torch.library.custom_op("weft::topk_ranks", _rank_targets, mutates_args=())
+
+
+@_traced_ranks.register_fake
+def _(pred_scores: Tensor, target: Tensor, *_: Any) -> Tensor:
+    return target.new_empty((len(pred_scores), 1), dtype=torch.int64)
 
 
 def _check_target(pred_scores: Any, target: Any) -> None:

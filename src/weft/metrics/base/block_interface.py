@@ -16,6 +16,7 @@ from torch import Tensor
 
 from weft.batch.batch import Batch
 from weft.batch.blocks import MetricBlock, copy_lazily
+from weft.data.devices import run_eagerly
 from weft.errors import SettingError, did_you_mean
 
 
@@ -87,6 +88,7 @@ def wrap_update(
     Called with a target it computes the blocks; a subclass that calls it with blocks reaches the
     author's, which gets copies of them."""
 
+    @run_eagerly
     def update(
         self: Any,
         preds: Tensor,

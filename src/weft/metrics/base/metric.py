@@ -22,7 +22,12 @@ from weft.batch.batch import GAINS, Batch, BatchInputs, RankingOptions, rank_bat
 from weft.batch.blocks import MetricBlock, block_arguments
 from weft.batch.input_validation import validation_for
 from weft.data import BatchLists, Features, Labels, Train
-from weft.data.devices import DEFERRED_ERRORS, is_host_readable, raise_deferred_errors
+from weft.data.devices import (
+    DEFERRED_ERRORS,
+    is_host_readable,
+    raise_deferred_errors,
+    run_eagerly,
+)
 from weft.data.targets import read_target
 from weft.errors import (
     InputError,
@@ -226,6 +231,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
     # ----------------------------------------------------------------------------------------------
     # Batches
 
+    @run_eagerly
     def update(
         self,
         preds: Tensor,
