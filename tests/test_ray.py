@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -210,6 +211,20 @@ def test_text_ids_named_columns_and_skewed_users(tmp_path):
     as_strings = weft.File(tmp_path / "truth.parquet", ids="string")
     text_lists = LISTS.with_columns(pl.col("user", "item").cast(pl.String))
     both(text_lists, as_strings, 2, metrics=["nDCG"], top_k=4)
+
+
+def test_progress_counts_partitions(files, monkeypatch):
+    shown = []
+
+    @contextmanager
+    def record(description, *, is_enabled):
+        yield lambda *counts: shown.append((is_enabled, *counts))
+
+    monkeypatch.setattr("weft.engines.ray.ray_partitions.progress_bar", record)
+    on_ray.evaluate(files["lists"], files["truth"], parts=3, progress=True, metrics="nDCG@3")
+    assert shown[-3:] == [(True, number, 3) for number in (1, 2, 3)]
+    on_ray.evaluate(scores_of, TRUTH, parts=2, metrics="nDCG@3", items="positions")
+    assert shown[-2:] == [(False, 1, 2), (False, 2, 2)]
 
 
 def test_reads_urls_and_patterns(files):

@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import sys
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -283,6 +284,54 @@ def test_errors_show_rows_without_java(spark, sent, tmp_path):
 
 def _fails(_):
     return 1 // 0
+
+
+@slow
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("argument", "renamed", "part"),
+    [
+        ("source", {"score": "points"}, "b"),  # read as nulls
+        ("truth", {"rating": "stars"}, "a"),  # the first file: the others' ratings are not found
+        ("truth", {"item": None}, "b"),  # missing, not renamed
+        ("user_groups", {"label": None}, "b"),  # nulls would be users without a group
+    ],
+)
+def test_part_files_with_other_columns_are_named(argument, renamed, part, tmp_path):
+    inputs = {"source": LISTS, "truth": TRUTH, "user_groups": labels(GROUPS)}
+    folder = tmp_path / argument
+    folder.mkdir()
+    ((old, new),) = renamed.items()
+    for name in "abc":
+        frame = inputs[argument].with_columns(extra=1)
+        if name == part:
+            frame = frame.drop(old) if new is None else frame.rename({old: new})
+        frame.write_parquet(folder / f"{name}.parquet")
+    inputs[argument] = str(folder)
+    other = "b" if part == "a" else part  # the first file counts as the right one
+    with pytest.raises(
+        InputError, match=rf"the parts of a folder .*/a.parquet has .* but .*/{other}.parquet has"
+    ):
+        evaluate(**inputs, parts=2, **FEW)
+
+
+@slow
+@pytest.mark.usefixtures("spark")
+def test_progress_counts_tasks(monkeypatch):
+    shown = []
+
+    @contextmanager
+    def record(description, *, is_enabled):
+        yield lambda finished, total: shown.append((description, is_enabled, finished, total))
+
+    monkeypatch.setattr("weft.engines.spark.job_watch.progress_bar", record)
+    monkeypatch.setattr("weft.engines.spark.job_watch._POLL_SECONDS", 0.01)
+    evaluate(LISTS, TRUTH, parts=4, progress=True, **FEW)
+    assert {(description, is_enabled) for description, is_enabled, *_ in shown} == {
+        ("tasks of Spark", True)
+    }
+    assert all(finished <= total for *_, finished, total in shown)
+    assert any(finished for *_, finished, total in shown if total == 4)
 
 
 @slow

@@ -10,6 +10,7 @@ WeftError
 └── EngineError         Ray or Spark cannot be reached, or a task there failed
 
 InputWarning            data that can be evaluated, but is probably not what was meant
+EngineWarning           Ray or Spark waits, or lost a worker
 
 Every message says what was got, what was expected and how to fix it. A message refers to a setting
 through `setting_ref`, so that Python prints `top_k=[10]`, the command line `--top-k 10` and a
@@ -124,6 +125,10 @@ class UnknownParameter(SettingError, TypeError):
 
 class InputWarning(UserWarning):
     """Data that can be evaluated, but is probably not what was meant; also a note of the result."""
+
+
+class EngineWarning(UserWarning):
+    """Ray or Spark waits for resources, or lost a worker; the evaluation goes on."""
 
 
 def warn_about_input(message: str) -> None:

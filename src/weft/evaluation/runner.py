@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -28,6 +27,7 @@ from weft.evaluation.evaluator import Evaluator
 from weft.evaluation.finalize import RunReport, UserTables, finalize, user_tables
 from weft.evaluation.metric_set import MetricClasses
 from weft.evaluation.notes import input_notes
+from weft.evaluation.progress import progress_bar
 from weft.evaluation.result import Result
 from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.registry import expand_metrics, prototype
@@ -368,20 +368,11 @@ def _source_name(dataset: EvaluationData) -> str:
 
 
 def _show_progress(spans: list[Span]) -> Iterator[Span]:
-    """Yield the batches, with a bar on standard error.
-
-    It is shown if that is a terminal and the work takes over a second.
-    """
-    if not sys.stderr.isatty():
-        yield from spans
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        total = sum(stop - start for start, stop in spans)
-        task = bar.add_task("evaluating users", total=total, visible=False)
+    """Yield the batches, with a progress bar over their users."""
+    total = sum(stop - start for start, stop in spans)
+    finished = 0
+    with progress_bar("evaluating users") as show:
         for start, stop in spans:
             yield start, stop
-            is_visible = (bar.tasks[0].elapsed or 0) > 1
-            bar.update(task, advance=stop - start, visible=is_visible)
+            finished += stop - start
+            show(finished, total)

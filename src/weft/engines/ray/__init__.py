@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from weft.engines.captured_stderr import capture_stderr
 from weft.engines.ray.ray_job import RayJob
 from weft.engines.ray.ray_partitions import first_line
 from weft.errors import EngineError, MissingExtra, SettingError, check_int, setting_ref
@@ -23,6 +24,7 @@ from weft.evaluation.result import Result
 
 _HOST_AND_PORT = re.compile(r"(ray://)?\[?(?P<host>[^/\[\]]+?)\]?:(?P<port>\d{1,5})")
 _CONNECT_TIMEOUT_SECONDS = 15.0
+_CONNECT_ATTEMPTS = 4  # a second apart
 
 
 def evaluate(
@@ -79,20 +81,48 @@ def cluster(address: str | None = None) -> Iterator[None]:
         yield
         return
     _check_reachable(address)
-    try:
-        ray.init(
-            address=address,
-            include_dashboard=None if address else False,
-            log_to_driver=False,
-            logging_level="ERROR",
-        )
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        place = "" if address is None else f" at {address!r}"
-        raise EngineError(f"Ray cannot be reached{place}: {first_line(error)}") from error
+    with capture_stderr() as output, _few_attempts():
+        try:
+            ray.init(
+                address=address,
+                include_dashboard=None if address else False,
+                log_to_driver=False,
+                logging_level="ERROR",
+            )
+        except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+            raise _connection_error(address, error, output.read_lines()) from error
+        finally:
+            output.close()
     try:
         yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _few_attempts() -> Iterator[None]:
+    """Let `ray.init` try a few times only; by default it tries a wrong token for 20 seconds."""
+    from ray._private import ray_constants
+
+    constants: Any = ray_constants
+    attempts = constants.NUM_REDIS_GET_RETRIES
+    constants.NUM_REDIS_GET_RETRIES = min(attempts, _CONNECT_ATTEMPTS)
+    try:
+        yield
+    finally:
+        constants.NUM_REDIS_GET_RETRIES = attempts
+
+
+def _connection_error(address: str | None, error: Exception, lines: list[str]) -> EngineError:
+    place = "" if address is None else f" at {address!r}"
+    text = "\n".join([str(error), *lines])
+    if "InvalidAuthToken" in text or type(error).__name__ == "AuthenticationError":
+        return EngineError(
+            f"Ray{place} rejects the token of this process, or there is none. Set "
+            "RAY_AUTH_MODE=token and the token of the cluster in RAY_AUTH_TOKEN, or its file in "
+            "RAY_AUTH_TOKEN_PATH (by default ~/.ray/auth_token)."
+        )
+    return EngineError(f"Ray cannot be reached{place}: {first_line(error)}")
 
 
 def _check_reachable(address: str | None) -> None:

@@ -33,6 +33,7 @@ from weft.engines.ray.ray_partitions import (
     unwrap_ray_errors,
 )
 from weft.errors import InputError
+from weft.evaluation.progress import ShowProgress
 
 if TYPE_CHECKING:
     import polars as pl
@@ -123,7 +124,11 @@ class ModelPool:
         ]
 
     def process(
-        self, function: Any, build: Any, partitions: Sequence[tuple[Any, ...]]
+        self,
+        function: Any,
+        build: Any,
+        partitions: Sequence[tuple[Any, ...]],
+        show: ShowProgress,
     ) -> list[Any]:
         """Return references to the result of each partition, when all are finished."""
         from ray.util import ActorPool
@@ -138,9 +143,11 @@ class ModelPool:
         # Each actor has up to two calls, so that pieces are transferred while it computes.
         queue: Any = ActorPool([*self._actors, *self._actors])
         with unwrap_ray_errors():
-            for error in queue.map_unordered(start, range(len(partitions))):
+            errors = queue.map_unordered(start, range(len(partitions)))
+            for finished, error in enumerate(errors, start=1):
                 if error is not None:
                     raise error.to_exception()
+                show(finished, len(partitions))
         return results
 
     def combine(self, combine: Any, results: Sequence[Any], index: int) -> Any:
@@ -189,7 +196,9 @@ def add_factors(
     users: pl.DataFrame,
     build: Callable[..., Partition],
     pieces: list[tuple[Any, ...]],
+    *,
     gpus: float,
+    progress: bool,
 ) -> RayPartitions[Partition]:
     """Return partitions with the embeddings of their users, and of all items.
 
@@ -214,7 +223,7 @@ def add_factors(
         pieces_with_factors.append((*partition_pieces, *(stored[name] for name in tensors)))
     load = partial(_load_factors, list(tensors), "cuda" if gpus else "cpu")
     build_with_factors = partial(add_source, build, len(tensors), load)
-    return RayPartitions(build_with_factors, pieces_with_factors, gpus=gpus)
+    return RayPartitions(build_with_factors, pieces_with_factors, gpus=gpus, progress=progress)
 
 
 def actor_handles(source: Any) -> list[Any]:

@@ -108,15 +108,16 @@ class RayJob:
         samples = self._read_samples()
         self._check_ids(samples)
         build, pieces = self._split(self.parts or self._default_parts())
+        progress = arguments["progress"]
         if self.has_lists:
-            return self._evaluate(RayPartitions(build, pieces))
+            return self._evaluate(RayPartitions(build, pieces, progress=progress))
         if isinstance(source, Factors):
             return self._evaluate_factors(source, build, pieces)
         pool = ModelPool(source, self.handles, min(self.workers, len(pieces)), self.gpus)
         try:
             if arguments["items"] is None:
                 arguments["items"] = self._item_numbers(pool, samples)
-            return self._evaluate(RayPartitions(build, pieces, pool=pool))
+            return self._evaluate(RayPartitions(build, pieces, pool=pool, progress=progress))
         finally:
             pool.shut_down()
 
@@ -125,7 +126,16 @@ class RayJob:
     ) -> Result:
         users = self.frames["users"]
         self.arguments["name"] = self.arguments["name"] or source.kind
-        return self._evaluate(add_factors(source, users, build, pieces, self.gpus))
+        return self._evaluate(
+            add_factors(
+                source,
+                users,
+                build,
+                pieces,
+                gpus=self.gpus,
+                progress=self.arguments["progress"],
+            )
+        )
 
     def _evaluate(self, partitions: RayPartitions[Partition]) -> Result:
         result, results = evaluate_partitions(

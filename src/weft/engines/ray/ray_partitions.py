@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.engines.partitioned.partitions import Partition, Partitions, use_cores
 from weft.errors import EngineError, InputError, WeftError
+from weft.evaluation.progress import ShowProgress, progress_bar
 
 if TYPE_CHECKING:
     import polars as pl
@@ -183,12 +184,14 @@ class RayPartitions(Partitions[T_co]):
         *,
         pool: ModelPool | None = None,
         gpus: float = 0,
+        progress: bool = False,
     ) -> None:
         self._build, self._pieces, self._pool, self._gpus = build, pieces, pool, gpus
+        self._progress = progress
 
     def map(self, function: Callable[[T_co], S]) -> Partitions[S]:
         results = [(result,) for result in self._start(function)]
-        return RayPartitions(PickledValue.unpack, results, pool=self._pool)
+        return RayPartitions(PickledValue.unpack, results, pool=self._pool, progress=self._progress)
 
     def map_reduce(self, function: Callable[[T_co], S], combine: Callable[[list[S]], S]) -> S:
         import ray
@@ -219,11 +222,15 @@ class RayPartitions(Partitions[T_co]):
 
     def _start(self, function: Callable[[T_co], S]) -> list[Any]:
         """Return references to the result of each partition, when all are finished."""
+        packed, build = put_pickled(function), put_pickled(self._build)
+        with progress_bar("partitions on Ray", is_enabled=self._progress) as show:
+            if self._pool is not None:
+                return self._pool.process(packed, build, self._pieces, show)
+            return self._run_tasks(packed, build, show)
+
+    def _run_tasks(self, packed: Any, build: Any, show: ShowProgress) -> list[Any]:
         import ray
 
-        packed, build = put_pickled(function), put_pickled(self._build)
-        if self._pool is not None:
-            return self._pool.process(packed, build, self._pieces)
         task = ray.remote(max_retries=RETRIES, num_returns=2, num_gpus=self._gpus)(_process)
         started = [task.remote(packed, build, *pieces) for pieces in self._pieces]
         pending = [error for error, _ in started]
@@ -233,6 +240,7 @@ class RayPartitions(Partitions[T_co]):
                     ready, pending = ray.wait(pending, num_returns=1, fetch_local=False)
                     if (failed := ray.get(ready[0])) is not None:
                         raise failed.to_exception()
+                    show(len(started) - len(pending), len(started))
             except BaseException:
                 for error in pending:
                     ray.cancel(error)

@@ -17,6 +17,7 @@ from weft.data.recommendations import are_lists
 from weft.engines.partitioned.driver import ITEM_INPUTS, evaluate_partitions, take_user_inputs
 from weft.engines.partitioned.partition_results import collect_user_tables, get_user_values
 from weft.engines.spark.failures import convert_errors
+from weft.engines.spark.job_watch import watch_jobs
 from weft.engines.spark.sessions import open_session, require_spark, session
 from weft.engines.spark.shuffle import shuffle_by_user
 from weft.engines.spark.spark_partitions import SparkPartitions
@@ -95,9 +96,8 @@ def evaluate(
         has_table_names=True,
     )
     with (
-        open_session(
-            spark, address, stop=not arguments["per_user"], progress=arguments["progress"]
-        ) as opened,
+        open_session(spark, address, stop=not arguments["per_user"]) as opened,
+        watch_jobs(opened, progress=arguments["progress"]),
         convert_errors(),
     ):
         return _evaluate(opened, inputs, arguments, positions, parts)
@@ -129,6 +129,9 @@ def _evaluate(
         table = results.to_table(get_user_values)
         keeps_results = True
         return SparkResult(**values, per_user_table=table, partition_results=results)
+    except InputError:
+        reader.check_parts()  # nulls of a file without the column are reported as such
+        raise
     finally:
         reader.release()
         if partitions is not None:

@@ -9,6 +9,12 @@ from contextlib import contextmanager
 from weft.errors import EngineError, InputError, WeftError, setting_ref
 
 _CONDITION = r"\[[A-Z_]+(\.[A-Z_]+)*\] "  # Spark's name of an error
+_NO_PROGRAM = re.compile(r'Cannot run program "(?P<name>[^"]+)".*?error=\d+, (?P<reason>[^\n]+)')
+_INTERPRETER = (
+    "The environment variable PYSPARK_PYTHON (or the setting spark.pyspark.python) names the "
+    "interpreter of the executors: one that exists on every machine, of the driver's version, with "
+    "weft installed."
+)
 _NO_REASON = "no reason was given"
 
 
@@ -43,6 +49,11 @@ def _to_weft_error(error: Exception) -> WeftError:
             f"and smaller partitions ({setting_ref('parts')}), or more memory for each executor "
             "(spark.executor.memoryOverhead)."
         )
+    if program := _NO_PROGRAM.search(text):
+        return EngineError(
+            f"the executors of Spark cannot start Python: {program['name']!r} cannot be run there "
+            f"({program['reason'].strip()}). {_INTERPRETER}"
+        )
     reason = root_cause(text)
     if "FAILED_READ_FILE" in text or "CAST_" in (condition or ""):
         return InputError(f"Spark cannot read the data: {reason}")
@@ -61,8 +72,8 @@ def _python_error(text: str) -> str:
     last = max((number for number, line in enumerate(lines) if line.startswith("  ")), default=-1)
     message = "\n".join(lines[last + 1 :]) or _NO_REASON
     places = [line.strip() for line in lines if re.match(r'  File ".*\.py"', line)]
-    if "No module named 'weft'" in message:
-        message += ". Install weft with its dependencies on the executors, too."
+    if "No module named" in message or "PYTHON_VERSION_MISMATCH" in message:
+        message = f"{message.rstrip('.')}. Install weft with its dependencies there. {_INTERPRETER}"
     return f"{message} ({places[-1][0].lower()}{places[-1][1:]})" if places else message
 
 

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
-import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.engines.captured_stderr import CapturedStderr, capture_stderr
 from weft.engines.spark.failures import java_error, root_cause
 from weft.errors import EngineError, MissingExtra, SettingError, setting_ref
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_LOGGED = re.compile(r"\S+ \S+ (?P<level>INFO|WARN|ERROR) [\w$]+: (?P<message>.+)")
+_LOGGERS = {  # levels by name
+    "deploy.client": "WARN",
+    "scheduler.TaskSchedulerImpl": "WARN",
+    "scheduler.cluster": "WARN",
+    "scheduler.cluster.StandaloneSchedulerBackend": "INFO",  # the end of executors
+}
+_java_output: CapturedStderr | None = None  # of the Java process of this process
 
 
 def require_spark() -> None:
@@ -32,21 +42,18 @@ def require_spark() -> None:
 
 
 @contextmanager
-def session(address: str | None = None, *, progress: bool = False) -> Iterator[SparkSession]:
+def session(address: str | None = None) -> Iterator[SparkSession]:
     """Yield the active session, which is left as it is, or a new one, which is stopped at the end.
 
     `address` is the URL of a master for a new session, such as `local[4]` or `spark://host:7077`;
-    by default all cores of this machine. With `progress`, a bar on standard error shows the
-    progress of each stage.
+    by default all cores of this machine.
     """
-    with open_session(None, address, stop=True, progress=progress) as spark:
+    with open_session(None, address, stop=True) as spark:
         yield spark
 
 
 @contextmanager
-def open_session(
-    spark: Any, address: str | None, *, stop: bool, progress: bool = False
-) -> Iterator[SparkSession]:
+def open_session(spark: Any, address: str | None, *, stop: bool) -> Iterator[SparkSession]:
     """Yield the given session, the active one, or a new one.
 
     A new session is stopped at the end if `stop` is True, and always after an error.
@@ -59,7 +66,7 @@ def open_session(
         _check_session(existing, address)
         yield existing
         return
-    created = _create_session(address or "local[*]", progress)
+    created = _create_session(address or "local[*]")
     try:
         yield created
     except BaseException:
@@ -86,10 +93,12 @@ def _check_session(spark: Any, address: str | None) -> None:
         )
 
 
-def _create_session(address: str, progress: bool) -> SparkSession:
+def _create_session(address: str) -> SparkSession:
+    from pyspark import SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    global _java_output
     if address.startswith("sc://"):
         raise SettingError(
             f"{setting_ref('address', address)} is of Spark Connect, which has no broadcasts; "
@@ -97,18 +106,33 @@ def _create_session(address: str, progress: bool) -> SparkSession:
         )
     _check_java()
     builder = SparkSession.builder.master(address).appName("weft")
-    for name, value in _session_options(address, progress).items():
+    for name, value in _session_options(address).items():
         builder = builder.config(name, value)
-    # Spark prints its progress bar on standard error, like all messages of Java.
-    with _capture_stderr(not progress) as read_lines:
+    # Java prints several lines at its start, whatever its log level is.
+    with capture_stderr() as output:
+        if SparkContext._gateway is None:  # Java is started here, and keeps this standard error
+            _java_output = output
         try:
             with ignore_pandas_warning():
-                return builder.getOrCreate()
+                created = builder.getOrCreate()
         except (PySparkException, java_error()) as error:
             reason = root_cause(str(error)).rstrip(".")
-            errors = [line for line in read_lines() if "rror" in line or "xception" in line]
+            errors = [line for line in output.read_lines() if "rror" in line or "xception" in line]
             more = f" Message of Java: {errors[0].strip()}" if errors else ""
             raise EngineError(f"Spark cannot be started at {address!r}: {reason}.{more}") from None
+    if not address.startswith("local"):
+        _start_log(created)
+    return created
+
+
+def _start_log(spark: SparkSession) -> None:
+    """Log what concerns executors and the cluster from now on, for `read_java_log`."""
+    read_java_log()
+    logging: Any = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    for name, level in _LOGGERS.items():
+        logging.core.config.Configurator.setLevel(
+            f"org.apache.spark.{name}", getattr(logging.Level, level)
+        )
 
 
 def _check_java() -> None:
@@ -121,11 +145,11 @@ def _check_java() -> None:
         )
 
 
-def _session_options(address: str, progress: bool) -> dict[str, str]:
+def _session_options(address: str) -> dict[str, str]:
     """Return the options of a new session; set the environment variables of its Python workers."""
     options = {
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": str(progress).lower(),
+        "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "FATAL",  # failures are raised as errors
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
@@ -143,30 +167,14 @@ def _session_options(address: str, progress: bool) -> dict[str, str]:
     return options
 
 
-@contextmanager
-def _capture_stderr(is_enabled: bool) -> Iterator[Callable[[], list[str]]]:
-    """Redirect standard error of processes started here to a file, now and later.
+def read_java_log() -> list[tuple[str, str]]:
+    """Return (level, message) of what Spark has logged since the last call, as `_start_log` says.
 
-    Yields a function that returns the lines so far. Java prints several lines at its start,
-    whatever its log level is.
+    Nothing if Java was not started here.
     """
-    if not is_enabled:
-        yield list
-        return
-    sys.stderr.flush()
-    with tempfile.TemporaryFile() as file:
-
-        def read_lines() -> list[str]:
-            file.seek(0)
-            return file.read().decode(errors="replace").splitlines()
-
-        original = os.dup(2)
-        os.dup2(file.fileno(), 2)
-        try:
-            yield read_lines
-        finally:
-            os.dup2(original, 2)
-            os.close(original)
+    lines = [] if _java_output is None else _java_output.read_lines()
+    found = (_LOGGED.match(line) for line in lines)
+    return [(match["level"], match["message"]) for match in found if match is not None]
 
 
 def _quarter_of_memory_mb() -> int:

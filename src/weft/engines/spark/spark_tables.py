@@ -14,6 +14,7 @@ from weft.data.readers.roles import find_column_name
 from weft.engines.partitioned.local_inputs import assign_roles, check_id_types, read_local
 from weft.engines.partitioned.partitions import ALL_USERS, INPUTS_WITH_ALL_USERS, InputOrigin
 from weft.engines.spark.failures import java_error, root_cause
+from weft.engines.spark.parquet_parts import check_part_columns, may_differ
 from weft.engines.spark.sessions import ignore_pandas_warning
 from weft.engines.spark.spark_columns import (
     ID_ROLES,
@@ -44,6 +45,8 @@ _READING_NODES = {
     "Project",
     "Union",
 }
+# Inputs in which a null is an error, except for labels: their files are all looked at first.
+_COMPLETE_INPUTS = ("source", "truth", "train", "candidates")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:/")
 _TABLE_NAME = re.compile(r"(\w+|`[^`]+`)(\.(\w+|`[^`]+`)){0,2}")
@@ -90,11 +93,17 @@ class SparkReader:
         self.counts_rows = counts_rows
         self.origins: dict[str, InputOrigin] = {}
         self._persisted: list[DataFrame] = []
+        self._parquet: list[tuple[DataFrame, str]] = []  # with their names in messages
 
     def release(self) -> None:
         """Free persisted frames."""
         for frame in self._persisted:
             frame.unpersist()
+
+    def check_parts(self) -> None:
+        """Raise InputError if the files of an input have different columns."""
+        for frame, where in self._parquet:
+            check_part_columns(frame, where)
 
     def collect_items(self, data: Any, argument: str) -> Any:
         """Return an input about items: Spark tables as polars frames, other data unchanged."""
@@ -181,6 +190,9 @@ class SparkReader:
         if schema is None:
             return None
         frame = self.spark.read.schema(widen_schema(schema)).parquet(file.address)
+        self._parquet.append((frame, where))
+        if argument not in _COMPLETE_INPUTS or may_differ(self.spark, file.address, schema.names):
+            check_part_columns(frame, where)
         return _OpenedInput(frame, where, file.address)
 
     def _read_schema(self, address: str, argument: str, *, may_be_table: bool) -> Any:
