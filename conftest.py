@@ -15,6 +15,7 @@ from sybil.python import import_path
 # Files whose tests start Ray or Spark, which use the whole machine: they run in one process, one
 # after another, and belong to the slow tier.
 ENGINE_FILES = (
+    "tests/test_clusters.py",
     "tests/test_engine_commands_of_docs.py",
     "tests/test_ray.py",
     "tests/test_spark.py",
