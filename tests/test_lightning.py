@@ -4,11 +4,13 @@ import csv
 import importlib
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import lightning
+import polars as pl
 import pytest
 import torch
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
@@ -304,6 +306,56 @@ def test_rejects_callbacks_that_log_the_same_names(tmp_path):
     assert set(logged) == {"val_nDCG@5", "val_HitRate@5", "val_cold_nDCG@5", "val_cold_HitRate@5"}
 
 
+class Logging(Given):
+    """A module that logs a value under a name of the callback, in a step or at the end."""
+
+    def __init__(self, in_step):
+        super().__init__()
+        self.in_step = in_step
+
+    def validation_step(self, *arguments):
+        if self.in_step:
+            self.log("val_nDCG@5", 0.5)
+        return super().validation_step(*arguments)
+
+    def on_validation_epoch_end(self):
+        if not self.in_step:
+            self.log("val_nDCG@5", 0.5)
+
+
+@pytest.mark.parametrize("in_step", [True, False])
+def test_rejects_modules_that_log_the_same_names(tmp_path, in_step):
+    module = Logging(in_step)
+    with pytest.raises(SettingError, match="both log 'val_nDCG@5'; remove it from the module"):
+        trainer(tmp_path, EvaluationCallback(small())).fit(module, users(), users())
+    assert module.global_step == 0  # the sanity check was enough
+    other = EvaluationCallback(small(prefix="mine_"))
+    run = trainer(tmp_path, other)
+    run.fit(Logging(in_step), users(), users())
+    assert run.callback_metrics["val_nDCG@5"] == 0.5
+    assert run.callback_metrics["val_mine_nDCG@5"] == pytest.approx(other.result["nDCG@5"])
+
+
+def test_logs_standard_errors_and_slices(tmp_path):
+    groups = ["a", "b", None] * (USERS // 3 + 1)
+    evaluator = small(num_users=USERS, slices={"half": groups[:USERS]}, postfix="!")
+    callback = EvaluationCallback(evaluator, log_std_errors=True, log_slices=True)
+    (logged,) = trainer(tmp_path, callback).validate(Given(), users(), verbose=False)
+    result, frame = callback.result, callback.result.slices
+    expected = {}
+    for metric in ("nDCG", "HitRate"):
+        expected[f"val_{metric}@5!"] = result[f"{metric}@5"]
+        expected[f"val_{metric}@5!/std_error"] = result.entry(f"{metric}@5").std_error
+        for group in ("a", "b"):
+            row = frame.row(
+                by_predicate=(pl.col("metric") == metric) & (pl.col("group") == group), named=True
+            )
+            expected[f"val_{metric}@5[half={group}]!"] = row["value"]
+    assert {name: logged.get(name) for name in expected} == pytest.approx(expected)
+    with pytest.raises(SettingError, match="log_slices=True needs an evaluator with slices"):
+        EvaluationCallback(small(), log_slices=True)
+
+
 def test_one_file_for_one_dataloader(tmp_path):
     callback = EvaluationCallback(small(), stages="val", save_to=tmp_path / "deep" / "result.json")
     with pytest.raises(SettingError, match="nothing was evaluated yet"):
@@ -366,6 +418,32 @@ def test_two_processes_match_one(two_processes, number, repeated):
         )
         assert found["counts"] == {**whole.counts, "repeated_users": repeated}
         assert rank["said"] == []  # Lightning does not ask for sync_dist
+
+
+@pytest.mark.slow
+def test_spawned_processes_return_their_results(tmp_path):
+    script = tmp_path / "spawned.py"
+    script.write_text(
+        "import lightning\n"
+        "from torch.utils.data import DataLoader\n"
+        "from lightning_modules import QUIET, Given, Users, everything\n"
+        "from weft.integrations.lightning import EvaluationCallback\n"
+        "if __name__ == '__main__':\n"
+        "    callback = EvaluationCallback(everything(per_user=True))\n"
+        "    trainer = lightning.Trainer(callbacks=[callback], logger=False, devices=2,\n"
+        "        enable_checkpointing=False, strategy='ddp_spawn', **QUIET)\n"
+        "    trainer.validate(Given(), DataLoader(Users(), batch_size=7), verbose=False)\n"
+        f"    callback.result.save({str(tmp_path / 'result.json')!r})\n"
+        "    assert list(callback.results) == ['val']\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    result = weft.load_result(tmp_path / "result.json")
+    assert values(result) == approx(expected()) and result.counts["users"] == USERS
+    assert len(result.per_user) == len(expected(per_user=True).per_user)
 
 
 @pytest.mark.slow

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from multiprocessing.context import get_spawning_popen
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
 import torchmetrics
 from torch import Tensor
 
-from weft.errors import InputError, MissingExtra, SettingError, check_choice, did_you_mean
+from weft.errors import (
+    InputError,
+    MissingExtra,
+    SettingError,
+    check_bool,
+    check_choice,
+    did_you_mean,
+)
 from weft.evaluation.evaluator import Evaluator
 from weft.evaluation.result import Result
 from weft.evaluation.setting_rules import read_metrics
@@ -44,8 +55,10 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
 
     All values are logged as `val_nDCG@10` and `test_nDCG@10`, for loggers,
     `ModelCheckpoint(monitor="val_nDCG@10")` and `EarlyStopping`; metrics in
-    `prog_bar=["nDCG@10"]` are also shown on the progress bar. `results["val"]` and
-    `results["test"]` hold the latest Results, `result` the most recent one. `save_to` is a folder
+    `prog_bar=["nDCG@10"]` are also shown on the progress bar. `log_std_errors` adds
+    `val_nDCG@10/std_error`, and `log_slices` the values of each slice, `val_nDCG@10[gender=F]`.
+    `results["val"]` and `results["test"]` hold the latest Results, `result` the most recent one,
+    also in the parent process of the strategy `ddp_spawn`. `save_to` is a folder
     (one file per stage, epoch and step) or, for a single stage, a `.json` file; only one process
     writes. With several dataloaders each has a Result of its own, named `val/dataloader_idx_0` as
     in Lightning. The sanity check is not evaluated.
@@ -62,6 +75,8 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         stages: Iterable[str] | str = STAGES,
         inputs: Inputs | None = None,
         prog_bar: Iterable[str] | str = (),
+        log_std_errors: bool = False,
+        log_slices: bool = False,
         save_to: str | Path | None = None,
     ) -> None:
         super().__init__()
@@ -78,19 +93,53 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
             )
         self.evaluator, self.inputs = evaluator, inputs
         self.prog_bar = tuple(self._logged_name(name) for name in read_metrics(prog_bar))
+        self.log_std_errors = check_bool("log_std_errors", log_std_errors)
+        self.log_slices = check_bool("log_slices", log_slices)
+        if log_slices and not evaluator.slices:
+            raise SettingError(
+                "log_slices=True needs an evaluator with slices; give the Evaluator slices=."
+            )
         self.save_to = None if save_to is None else Path(save_to)
         if self._saves_one_file and len(self.stages) > 1:
             raise SettingError(
                 f"save_to={str(save_to)!r} is one file for two stages; give a folder, or "
                 "stages='val' or stages='test'."
             )
-        self.results: dict[str, Result] = {}
+        self._results: dict[str, Result] = {}
         self._evaluators: dict[str, list[Evaluator]] = {}  # per stage, one per dataloader
         self._latest: tuple[str, ...] = ()
+        # A file through which a spawned process returns its results, and its folder.
+        self._returned: Path | None = None
+        self._folder: TemporaryDirectory[str] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Prepare a file for the results, if Lightning sends the callback to a new process."""
+        if get_spawning_popen() is not None and self._returned is None:
+            self._folder = TemporaryDirectory(prefix="weft-")
+            self._returned = Path(self._folder.name, "results")
+        return {**self.__dict__, "_folder": None}
+
+    def _return_results(self, trainer: Trainer) -> None:
+        """Write the results for the process that spawned this one, the owner of the folder."""
+        if self._returned is None or self._folder is not None or not trainer.is_global_zero:
+            return
+        unfinished = self._returned.with_suffix(".new")
+        unfinished.write_bytes(pickle.dumps((self._results, self._latest)))
+        unfinished.replace(self._returned)
+
+    @property
+    def results(self) -> dict[str, Result]:
+        """The latest Result of each stage and dataloader."""
+        if self._folder is not None and self._returned is not None and self._returned.exists():
+            results, self._latest = pickle.loads(self._returned.read_bytes())
+            self._returned.unlink()
+            self._results |= results
+        return self._results
 
     @property
     def result(self) -> Result:
         """The Result of the most recent evaluation."""
+        results = self.results
         if not self._latest:
             raise SettingError(
                 "nothing was evaluated yet; run trainer.fit, validate or test first."
@@ -100,7 +149,7 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
                 "the latest evaluation has several results; take one of results: "
                 f"{', '.join(self._latest)}."
             )
-        return self.results[self._latest[0]]
+        return results[self._latest[0]]
 
     @property
     def _saves_one_file(self) -> bool:
@@ -201,10 +250,24 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
             result = evaluator.compute()
             provenance = {**result.provenance, **about}
             result = replace(result, name=type(pl_module).__name__, provenance=provenance)
-            self.results[name] = result
+            self._results[name] = result
             self._log(result, suffix, pl_module)
             self._save(result, suffix, trainer)
             evaluator.reset()  # frees the per-user contributions
+        self._return_results(trainer)
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Refuse names that the module logs too, after the sanity check rather than the epoch."""
+        if not trainer.sanity_checking or "val" not in self.stages:
+            return
+        names = set(self._names())
+        for logged in trainer._results or ():
+            name = str(logged).partition(".")[2]
+            if name in names:
+                raise SettingError(
+                    f"the module and the EvaluationCallback would both log {name!r}; remove it "
+                    "from the module, or give the evaluator a prefix=."
+                )
 
     on_test_epoch_start = on_validation_epoch_start
     on_test_batch_end = on_validation_batch_end
@@ -245,15 +308,25 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         return values
 
     def _log(self, result: Result, suffix: str, module: LightningModule) -> None:
-        for value, (name, tensor) in zip(result.values, result.as_dict().items()):
+        def log(name: str, value: float, *, prog_bar: bool = False) -> None:
             module.log(
-                name + suffix,
-                _SynchronizedValue(tensor),
-                prog_bar=value.plain_name in self.prog_bar,
+                f"{result.prefix}{name}{suffix}",
+                _SynchronizedValue(torch.tensor(value, dtype=torch.float64)),
+                prog_bar=prog_bar,
                 metric_attribute="",
                 add_dataloader_idx=False,
                 on_epoch=True,
             )
+
+        for value in result.values:
+            name = f"{value.name}{result.postfix}"
+            log(name, value.value, prog_bar=value.plain_name in self.prog_bar)
+            if self.log_std_errors and value.std_error == value.std_error:
+                log(f"{name}/std_error", value.std_error)
+        if self.log_slices and result.slices is not None:
+            for row in result.slices.iter_rows(named=True):
+                metric = row["metric"] if row["k"] is None else f"{row['metric']}@{row['k']}"
+                log(f"{metric}[{row['slice']}={row['group']}]{result.postfix}", row["value"])
 
     def _save(self, result: Result, suffix: str, trainer: Trainer) -> None:
         if self.save_to is None or not trainer.is_global_zero:
