@@ -727,7 +727,7 @@ BROKEN = {
     "a quote that stays open": (
         "a.csv",
         b'user,item,score\nann,"tea,1\nann,rye,1\n',
-        ["a.csv, line 2", "fields"],
+        ["a.csv, line 2", "a quote is left open"],
     ),
     "text among numbers": (
         "a.csv",

@@ -45,6 +45,11 @@ def escape_controls(text: str) -> str:
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+def plain_text(text: object) -> str:
+    r"""Return text that can be encoded: bytes of file names that are not UTF-8 become `\udce9`."""
+    return str(text).encode(errors="backslashreplace").decode()
+
+
 def setting_ref(name: str, value: object = _NO_VALUE) -> str:
     """Return a reference to a setting for use inside the message of a `WeftError`.
 

@@ -68,20 +68,34 @@ def _report_errors() -> Iterator[None]:
         yield
         sys.stdout.flush()  # raises if the pipe is closed
     except BrokenPipeError:  # `weft metrics | head -1` has read enough
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         raise SystemExit(EXIT_CLOSED_PIPE) from None
     except KeyboardInterrupt:
         _exit("interrupted", EXIT_INTERRUPTED)
     except WeftError as error:
         _exit(f"error: {error.render(command_line_style)}", EXIT_USER_ERROR)
-    except Exception as error:
+    except OSError as error:  # a full disk, and others that no code of Weft expects
+        _discard_output()
+        place = f"{error.filename}: " if error.filename else ""
+        _exit(f"error: {place}{error.strerror or error}", EXIT_USER_ERROR)
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # panics of polars do not derive from Exception
         if isinstance(error, (typer.Exit, typer.Abort)) or hasattr(error, "exit_code"):
             raise  # usage errors and --help, which typer handles
         _exit(f"error: {_describe_bug(error)}", EXIT_BUG)
 
 
-def _describe_bug(error: Exception) -> str:
+def _discard_output() -> None:
+    """Send what is left of standard output nowhere if it cannot be written."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _describe_bug(error: BaseException) -> str:
     """Return the message for an exception that no user should see."""
     text = " ".join(str(error).split())[:300]
     if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(text):

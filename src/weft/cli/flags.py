@@ -157,6 +157,7 @@ def split_models(texts: Sequence[str] | None) -> dict[str, Path]:
         if not place.strip():
             raise SettingError(f"--recs {text}: expected a path after '='.")
         name = name or _SUFFIXES.sub("", path.name) or path.resolve().name or "model"
+        name = name.encode(errors="replace").decode()  # file names need not be UTF-8
         if name in models:
             raise SettingError(
                 f"--recs {text}: there is a model {name!r} already, {models[name]}; give each its "

@@ -74,13 +74,13 @@ def _import_errors(name: str, folder: Path) -> Iterator[None]:
         yield
     except SettingError as error:
         raise SettingError(f"{name}: {error.message}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise SettingError(_explain(name, error)) from None
     finally:
         sys.path.remove(entry)
 
 
-def _explain(name: str, error: Exception) -> str:
+def _explain(name: str, error: BaseException) -> str:
     """Return the message for an exception that importing a module raised."""
     if isinstance(error, ModuleNotFoundError):
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
@@ -92,6 +92,11 @@ def _explain(name: str, error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "importlib" not in frame.filename]
     line = f" (line {own[-1].lineno} of {own[-1].filename})" if own else ""
+    if isinstance(error, SystemExit):
+        return (
+            f"{name} cannot be imported: it calls sys.exit{line}. Put what it runs as a script "
+            "under if __name__ == '__main__'."
+        )
     if isinstance(error, SyntaxError):
         line = f" (line {error.lineno} of {error.filename})"
     return f"{name} cannot be imported: {type(error).__name__}: {error}{line}."

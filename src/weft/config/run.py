@@ -11,6 +11,7 @@ from typing import Any
 from weft.config.configuration import Configuration
 from weft.config.sections import FileSettings
 from weft.data.readers.files import File, FileTable, read_table
+from weft.data.readers.pipes import check_pipes
 from weft.errors import InputError, SettingError, WeftError
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
@@ -112,6 +113,7 @@ def results(
         begin("reading the data")
     with _located_errors(configuration):
         files = configuration.data.files()
+        check_pipes({name: file.path for name, file in (files | configuration.models).items()})
         data: dict[str, Any] = {
             name: _open_file(file, name, reads_files=reads_files) for name, file in files.items()
         }

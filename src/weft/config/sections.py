@@ -24,7 +24,7 @@ from pydantic import (
 
 from weft._choices import EngineName, FileFormat, IdType, choices
 from weft.config.document import from_home, show
-from weft.errors import check_choice, check_int, did_you_mean
+from weft.errors import check_choice, check_int, did_you_mean, plain_text
 from weft.evaluation import setting_rules
 from weft.evaluation.setting_rules import checked, one_of
 
@@ -197,7 +197,7 @@ class FileSettings(Section):
     def plain(self) -> dict[str, Any] | str:
         """Return plain values that mean the same in a YAML file in any folder."""
         rest = self.model_dump(exclude={"path"}, exclude_defaults=True)
-        path = str(self.path.absolute())
+        path = plain_text(self.path.absolute())
         return {"path": path, **rest} if rest else path
 
 

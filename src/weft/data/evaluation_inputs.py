@@ -19,6 +19,7 @@ from weft.data.labels import read_positional_labels
 from weft.data.popularity import Train
 from weft.data.positions import PositionalIds, are_positions, check_declared
 from weft.data.readers.files import FileTable, is_file, read_table
+from weft.data.readers.pipes import check_pipes
 from weft.data.recommendations import are_lists
 from weft.data.sources import ListSource, Model, Source
 from weft.data.vocabulary import Vocabulary, distinct_ids
@@ -57,6 +58,10 @@ class EvaluationInputs:
     items: Any = None
     labels: Mapping[str, Any] = field(default_factory=dict)
     candidates: Any = None
+
+    def __post_init__(self) -> None:
+        names = ("source", "truth", "train", "users", "items", "candidates")
+        check_pipes({name: getattr(self, name) for name in names} | dict(self.labels))
 
     @cached_property
     def available(self) -> frozenset[str]:

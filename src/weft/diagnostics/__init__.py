@@ -11,6 +11,7 @@ import polars as pl
 from weft._choices import CandidatePool, choices
 from weft.data.evaluation_inputs import LABEL_INPUTS
 from weft.data.readers.files import is_file, read_table
+from weft.data.readers.pipes import check_pipes
 from weft.diagnostics import reading
 from weft.diagnostics.check_report import SEVERITIES, CheckReport, Effect, Finding, Input
 from weft.diagnostics.cross_table import check_across_tables
@@ -111,6 +112,7 @@ def check_models(
     The other arguments are those of `check`. `begin` receives the name of each step when it starts.
     """
     _check_names(sources, options)
+    check_pipes({**sources, "truth": truth, "train": train, "items": items})
     begin("reading the data")
     lists = {name: reading.read(source, name, use="lists") for name, source in sources.items()}
     truth = reading.read(truth, "truth", use="timed")
@@ -264,5 +266,5 @@ def check_configuration(
 
 def _describe(table: reading.RawTable) -> Input:
     """Return the size of a table."""
-    path = None if table.file is None else str(table.file.file.path)
+    path = None if table.file is None else table.file.path
     return Input(table.where, path, table.rows, len(table.users), len(table.items))

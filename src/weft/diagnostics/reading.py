@@ -122,7 +122,7 @@ class RawTable:
         shown = [{name: row[name] for name in columns} for row in shown]
         if self.file is None:
             return tuple({"row": number, **row} for number, row in zip(numbers, shown))
-        path, places = str(self.file.file.path), self.file.locate_rows(numbers)
+        path, places = self.file.path, self.file.locate_rows(numbers)
         return tuple({"file": path, "place": place, **row} for place, row in zip(places, shown))
 
 

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from weft.errors import InputError
+from weft.data.readers.json_text import parse_json
+from weft.data.readers.scans import catch_panics
+from weft.errors import InputError, plain_text
 from weft.evaluation.atomic_files import Writer
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import FORMAT, FRAMES, VERSION, Result, frame_schema
@@ -107,7 +109,7 @@ def _read_document(path: Path) -> dict[str, Any]:
     """Read the JSON file of a result and check its format and version."""
     expected = "expected a result, as Result.save and weft evaluate --out write it"
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; {expected}.") from None
     except OSError as error:
@@ -160,13 +162,23 @@ def _read_table(path: Path, digest: str | None, result_path: Path) -> pl.DataFra
                 f"digest differs); files of two results were mixed, or one was changed. Put back "
                 "the file that was written with it, or evaluate again."
             )
-        if path.is_dir():
-            return pl.read_parquet(sorted(path.glob("*.parquet")), glob=False).sort("user")
-        return pl.read_parquet(path, glob=False)
+        with catch_panics():
+            if path.is_dir():
+                parts = map(_read_parquet, sorted(path.glob("*.parquet")))
+                return pl.concat(parts).sort("user")
+            return _read_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise InputError(
             f"{path}: cannot be read as Parquet ({error}); remove it, or evaluate again."
         ) from None
+
+
+def _read_parquet(path: Path) -> pl.DataFrame:
+    """Read one Parquet file; polars takes paths in UTF-8 alone."""
+    import polars as pl
+
+    source = path if plain_text(path) == str(path) else path.read_bytes()
+    return pl.read_parquet(source, glob=False)
 
 
 def _frame_from_rows(name: str, rows: list[Mapping[str, Any]]) -> pl.DataFrame:

@@ -23,6 +23,7 @@ from weft.errors import (
     check_float,
     check_int,
     did_you_mean,
+    plain_text,
     setting_ref,
 )
 from weft.metrics.names import MetricSpec
@@ -151,7 +152,7 @@ def read_power(name: str, value: Any) -> float:
 
 def read_text(name: str, value: Any) -> str:
     """Return a text that is not empty."""
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value or plain_text(value) != value:
         raise SettingError(f"{setting_ref(name, value)}; it must be a text.")
     return value
 

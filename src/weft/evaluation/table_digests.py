@@ -11,24 +11,38 @@ if TYPE_CHECKING:
 
 
 class _HashingFile:
-    """A file for writing that computes the SHA-256 digest of what is written."""
+    """A file for writing that computes the SHA-256 digest of what is written.
+
+    It keeps an error of the disk, which polars reports as a Parquet file out of specification."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self.sha256 = hashlib.sha256()
+        self.error: OSError | None = None
 
     def write(self, data: bytes) -> int:
         self.sha256.update(data)
-        return self._file.write(data)
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
 
     def flush(self) -> None:
         self._file.flush()
 
 
 def write_table(table: pl.DataFrame, file: IO[bytes]) -> str:
-    """Write the table as Parquet and return the digest of the file."""
+    """Write the table as Parquet and return the digest of the file; raises `OSError`."""
+    import polars as pl
+
     hashing = _HashingFile(file)
-    table.write_parquet(hashing)  # type: ignore[arg-type]  # it needs only write and flush
+    try:
+        table.write_parquet(hashing)  # type: ignore[arg-type]  # it needs only write and flush
+    except pl.exceptions.PolarsError:
+        if hashing.error is None:
+            raise
+        raise hashing.error from None
     return f"sha256:{hashing.sha256.hexdigest()}"
 
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NoReturn, Union
 
-from weft.errors import SettingError
+from weft.errors import SettingError, plain_text
 
 Value = Union[None, bool, int, float, str, "tuple[Value, ...]", "MetricSpec", "DataValue"]
 
@@ -40,7 +40,11 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+_MAX_CHARACTERS = 10_000
+_MAX_DIGITS = 400  # more than the largest float has
+_MAX_DEPTH = 20  # of lists and names inside of each other
 _WORD = re.compile(r"[A-Za-z_][\w-]*\Z")
+_CODE_POINT = "(?!d[89a-f])[0-9a-f]{1,4}|(?:10|[1-9a-f])[0-9a-f]{4}"  # without surrogates
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _LABELS = re.compile(rf"\s*(?:{_QUOTED}|[^\s,\[\]'\"][^,\[\]]*)\s*")
 # Labels follow a complete name: its cut-off, its parameters or its word.
@@ -205,7 +209,7 @@ def _unquote(text: str) -> str:
     def unescape(match: re.Match[str]) -> str:
         return chr(int(match[1], 16)) if match[1] else match[2]
 
-    return re.sub(r"\\u\{([0-9a-f]+)\}|\\(.)", unescape, text[1:-1])
+    return re.sub(rf"\\u\{{({_CODE_POINT})\}}|\\(.)", unescape, text[1:-1], flags=re.DOTALL)
 
 
 def _format_value(value: Value) -> str:
@@ -225,6 +229,8 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.tokens: list[tuple[str, str, int]] = []
+        if len(text) > _MAX_CHARACTERS or plain_text(text) != text:
+            self.fail(0, f"a text of at most {_MAX_CHARACTERS:,} characters in UTF-8")
         position = 0
         while text[position:].strip():
             match = _TOKEN.match(text, position)
@@ -232,13 +238,17 @@ class _Parser:
                 start = len(text) - len(text[position:].lstrip())
                 self.fail(start, "a name, a number or a sign")
             kind = match.lastgroup
+            if kind == "number" and len(match[kind]) > _MAX_DIGITS:
+                self.fail(match.start(kind), f"a number of at most {_MAX_DIGITS} characters")
             self.tokens.append((kind, match[kind], match.start(kind)))
             position = match.end()
         self.next = 0
+        self.depth = 0  # of lists and names inside of each other
 
     def fail(self, position: int, expected: str) -> NoReturn:
+        shown = self.text if len(self.text) <= 100 else f"{self.text[:100]}..."
         raise SettingError(
-            f"cannot read the metric name {self.text!r}: expected {expected} at character "
+            f"cannot read the metric name {shown!r}: expected {expected} at character "
             f"{position + 1}. Names look like 'nDCG@10' or 'F1(metric_name_1=nDCG, "
             "metric_name_2=MAP, beta=0.5)@10'."
         )
@@ -305,17 +315,28 @@ class _Parser:
         if kind == "data":
             self.next += 1
             return DataValue(token)
+        if kind == "word" and token in _CONSTANTS:
+            self.next += 1
+            return _CONSTANTS[token]
+        return self.nested_value()
+
+    def nested_value(self) -> Value:
+        kind, _, position = self.peek()
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            self.fail(position, f"at most {_MAX_DEPTH} names or lists inside of each other")
+        value: Value
         if self.accept("["):
             values: list[Value] = []
             while not self.accept("]"):
                 if values:
                     self.expect("sign", ",")
                 values.append(self.value())
-            return tuple(values)
-        if kind == "word" and token in _CONSTANTS:
-            self.next += 1
-            return _CONSTANTS[token]
-        if kind != "word":
+            value = tuple(values)
+        elif kind == "word":
+            spec = self.spec()
+            value = spec.name if spec == MetricSpec(spec.name) else spec
+        else:
             self.fail(position, "a value")
-        spec = self.spec()
-        return spec.name if spec == MetricSpec(spec.name) else spec
+        self.depth -= 1
+        return value

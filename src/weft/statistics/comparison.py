@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from weft.errors import SettingError, check_choice, escape_controls
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.report_mixin import ReportMixin
 from weft.evaluation.result import Result
+from weft.evaluation.table_digests import write_table
 from weft.statistics import comparison_text
 from weft.statistics.comparison_text import row_metric
 from weft.statistics.corrections import CORRECTIONS, adjust, find_families, interval_alphas
@@ -325,7 +327,7 @@ class Comparison(ReportMixin):
                 f"{path}: the name of a comparison's file ends in one of {', '.join(SUFFIXES)}."
             )
         if form == "parquet":
-            write_files({path: self.to_frame().write_parquet})
+            write_files({path: partial(write_table, self.to_frame())})
         else:
             text = self.to_text(form, pairs=pairs, guard_formulas=guard_formulas)
             write_files({path: lambda file: file.write(text.encode())})

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weft.data.readers.scans import collect
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -30,7 +32,7 @@ def collect_columns(
         for name, column in columns.items()
         if name not in runs
     }
-    frame = scan.select(**selected).collect(engine="streaming")
+    frame = collect(scan.select(**selected))
     # One column after the other, so that there are never two copies of all columns.
     return {
         name: runs[name] if name in runs else frame.drop_in_place(name).rechunk()
@@ -42,7 +44,7 @@ def _cast_to_enum(scan: pl.LazyFrame, column: pl.Expr) -> pl.Expr:
     import polars as pl
 
     # Not `column.unique()` inside a select, which would hold the whole column in memory.
-    values = scan.select(id=column).unique().collect(engine="streaming")["id"]
+    values = collect(scan.select(id=column).unique())["id"]
     return column.cast(pl.Enum(values.drop_nulls().sort()))
 
 
@@ -54,10 +56,10 @@ def _read_runs(scan: pl.LazyFrame, column: pl.Expr) -> pl.Series | None:
     import polars as pl
 
     ids = scan.select(id=column)
-    head = ids.head(_HEAD_ROWS).collect(engine="streaming")["id"]
+    head = collect(ids.head(_HEAD_ROWS))["id"]
     if len(head) < _MIN_RUN_ROWS * head.rle_id().n_unique():
         return None
-    runs = ids.select(pl.col("id").rle()).unnest("id").collect(engine="streaming")
+    runs = collect(ids.select(pl.col("id").rle()).unnest("id"))
     values = runs["value"].rechunk()
     codes = values.cast(pl.Enum(values.drop_nulls().unique().sort()))
     numbers = np.arange(len(runs), dtype=np.uint32)

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 from weft.data.readers.file_settings import File as File
 from weft.data.readers.layouts import FileLayout, broken_parquet, detect_layout
 from weft.data.readers.paths import open_parts
+from weft.data.readers.pipes import PipeBuffer, read_pipe
 from weft.data.readers.ranx_files import read_ranx
 from weft.data.readers.role_assignment import ID_LISTS, ROLES_OF_USE, assign_roles
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
-from weft.data.readers.row_errors import check_quotes, check_rows, iter_locations
-from weft.data.readers.tabular_files import read_text, read_typed
-from weft.errors import InputError
+from weft.data.readers.row_errors import check_lines, check_rows, iter_locations
+from weft.data.readers.text_files import read_text
+from weft.data.readers.typed_files import read_typed
+from weft.errors import InputError, plain_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,11 +43,12 @@ class FileTable:
     num_columns: int = 0  # columns of the file
     notes: tuple[str, ...] = ()
     all_users: pl.Series | None = None  # users with or without rows; None: the users of the rows
+    pipe: PipeBuffer | None = None  # the content, if the path is a pipe
 
     @property
     def path(self) -> str | None:
         """The file's path as text; None if the rows are not from a file."""
-        return str(self.file.path)
+        return plain_text(self.file.path)
 
     @property
     def is_id_list(self) -> bool:
@@ -62,7 +65,7 @@ class FileTable:
         """
         locations: dict[int, str] = {}
         wanted = set(map(int, rows))
-        with suppress(InputError), open_parts(self.file.path, self.where) as parts:
+        with suppress(InputError), open_parts(self.file.path, self.where, self.pipe) as parts:
             layouts = [detect_layout(part, self.file, self.is_id_list) for part in parts]
             prefixes = [f"{part.path.name}, " if len(parts) > 1 else "" for part in parts]
             found = (
@@ -96,7 +99,8 @@ def read_table(
     file = data if isinstance(data, File) else File(Path(data))
     use = use or (where if where in ROLES_OF_USE else "lists")
     where = f"{where} ({file.path})"
-    with open_parts(file.path, where) as parts:
+    pipe = read_pipe(file.path, where)
+    with open_parts(file.path, where, pipe) as parts:
         layouts = [detect_layout(part, file, use in ID_LISTS) for part in parts]
         _check_same_columns(layouts)
         roles, unused = assign_roles(layouts[0], file.columns, use, where)
@@ -108,7 +112,7 @@ def read_table(
     if layouts[0].trec == "qrels":
         columns["rating"] = columns["rating"].clip(lower_bound=0)
     num_columns = len(layouts[0].names)
-    return FileTable(where, file, columns, roles, unused, num_columns, notes, all_users)
+    return FileTable(where, file, columns, roles, unused, num_columns, notes, all_users, pipe)
 
 
 def _check_same_columns(layouts: list[FileLayout]) -> None:
@@ -139,8 +143,9 @@ def _read_columns(
     import polars as pl
 
     if layouts[0].format == "json":
-        value_role = next(role for role in ("score", "rating") if role in roles)
-        return read_ranx(layouts, value_role, ids, where)
+        value_role = next((role for role in ("score", "rating") if role in roles), "score")
+        columns, users = read_ranx(layouts, value_role, ids, where)
+        return {role: columns[role] for role in roles}, users
     read = read_text if layouts[0].format == "text" else read_typed
     try:
         columns = read(layouts, roles, ids, where)
@@ -148,7 +153,7 @@ def _read_columns(
         check_rows(layouts, roles, ids)
         if layouts[0].format == "parquet":
             raise broken_parquet(layouts[0].part, error) from None
-        check_quotes(layouts)
+        check_lines(layouts)
         reason = str(error).partition("\n")[0]
         raise InputError(f"{where} cannot be read: {reason}.") from None
     return _fill_missing(columns, where), None

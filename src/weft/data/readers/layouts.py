@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import csv
+import codecs
 import io
-import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from typing import Any
 
 from weft.data.readers.file_settings import SPACES, File
+from weft.data.readers.json_text import JsonError, parse_json
 from weft.data.readers.paths import HEAD_BYTES, PartFile
 from weft.data.readers.roles import KNOWN, check_unique_columns, fold
+from weft.data.readers.scans import catch_panics, scan_parquet
+from weft.data.readers.text_rows import SAMPLE_ROWS, shorten, split_rows
 from weft.errors import InputError, setting_ref
 
 # Separators in the order in which they are tried. MovieLens uses "::".
@@ -31,35 +32,12 @@ _FORMAT_OF_SUFFIX = {
     ".trec": "trec",
 }
 _SEPARATOR_NAMES = {SPACES: "spaces", "\t": "a tab"}
-_SAMPLE_ROWS = 200
 TREC_COMMENT = "#"  # lines that start with it are no rows of TREC files
 _TREC_COLUMNS = {
     "run": ("query", "q0", "docno", "rank", "score", "tag"),
     "qrels": ("query", "iteration", "docno", "relevance"),
 }
 TREC_WIDTHS = tuple(map(len, _TREC_COLUMNS.values()))
-
-
-class RepeatingObject(dict[str, Any]):
-    """A JSON object whose text gives the keys `repeated` more than once."""
-
-    repeated: tuple[str, ...] = ()
-
-
-def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; for `json.loads`, which drops all but the last value of a key."""
-    row = dict(pairs)
-    if len(row) == len(pairs):
-        return row
-    repeating = RepeatingObject(row)
-    counts = Counter(key for key, _ in pairs)
-    repeating.repeated = tuple(key for key, count in counts.items() if count > 1)
-    return repeating
-
-
-def repeated_keys(row: dict[str, Any]) -> tuple[str, ...]:
-    """Return the keys that the text of a JSON object gives more than once."""
-    return row.repeated if isinstance(row, RepeatingObject) else ()
 
 
 @dataclass(frozen=True)
@@ -106,6 +84,11 @@ def detect_layout(part: PartFile, file: File, is_id_list: bool) -> FileLayout:
         return _json_layout(part, text, file.format or (form if form == "jsonl" else None))
     if not text.strip():
         raise InputError(f"{part.path} is empty.")
+    if len(head) > HEAD_BYTES and b"\n" not in head:
+        raise InputError(
+            f"{part.path}, line 1: there is no line end in the first {len(head):,} bytes; expected "
+            "text with one row per line."
+        )
     return _trec_layout(part, text, form, file) or _text_layout(part, text, form, file, is_id_list)
 
 
@@ -119,11 +102,12 @@ def _detect_format(part: PartFile, head: bytes, file: File) -> str:
 
 
 def _decode_head(part: PartFile, head: bytes) -> str:
-    """Return the head as text, without an incomplete last line."""
-    if len(head) == HEAD_BYTES and b"\n" in head:
+    """Return the head as text, without an incomplete last line if it has others."""
+    if len(head) >= HEAD_BYTES and b"\n" in head:
         head = head[: head.rindex(b"\n") + 1]
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
     try:
-        return head.decode("utf-8-sig")
+        return decoder.decode(head, final=len(head) < HEAD_BYTES)
     except UnicodeDecodeError:
         part.check_encoding()
         raise InputError(f"{part.path} is not text in UTF-8.") from None
@@ -133,7 +117,8 @@ def _parquet_layout(part: PartFile) -> FileLayout:
     import polars as pl
 
     try:
-        schema = pl.scan_parquet(part.plain, glob=False).collect_schema()
+        with catch_panics():
+            schema = scan_parquet(part.plain).collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise broken_parquet(part, error) from None
     return FileLayout(part, "parquet", tuple(schema.names()), types=dict(schema))
@@ -154,7 +139,7 @@ def _json_layout(part: PartFile, text: str, form: str | None) -> FileLayout:
         raise InputError(
             f"{part.path} is one JSON array; write JSON Lines instead: one object per line."
         )
-    lines = list(islice(io.StringIO(text), _SAMPLE_ROWS))
+    lines = list(islice(io.StringIO(text), SAMPLE_ROWS))
     first = next(filter(str.strip, lines), None)
     if first is None:
         raise InputError(f"{part.path} is empty.")
@@ -169,8 +154,8 @@ def _json_layout(part: PartFile, text: str, form: str | None) -> FileLayout:
 def _is_nested_object(line: str) -> bool:
     """True if a line begins an object of objects, possibly over several lines."""
     try:
-        first = json.loads(line)
-    except json.JSONDecodeError:
+        first = parse_json(line)
+    except JsonError:
         return True
     return (
         isinstance(first, dict)
@@ -190,12 +175,12 @@ def _parse_objects(
     for number, line in lines:
         if not line.strip():
             continue
-        location = f"{part.path}, line {number}: {_shorten(line)}"
+        location = f"{part.path}, line {number}: {shorten(line)}"
         try:
-            row = json.loads(line, object_pairs_hook=build_object)
-        except json.JSONDecodeError as error:
+            row = parse_json(line)
+        except JsonError as error:
             raise InputError(
-                f"{location} is not JSON ({error.msg}, at character {error.pos})."
+                f"{location} is not JSON ({error.reason}, at character {error.position})."
             ) from None
         if not isinstance(row, dict):
             raise InputError(f'{location} is not an object; expected {{"user": ..., "item": ...}}.')
@@ -217,10 +202,11 @@ def _trec_layout(part: PartFile, text: str, form: str, file: File) -> FileLayout
         sample = tuple(rows)
         return FileLayout(part, "text", names, SPACES, has_header=False, sample=sample, trec=trec)
     if form == "trec" and (file.format == "trec" or not file.columns):
+        first = text.lstrip().partition("\n")[0]
         raise InputError(
             f"{part.path} is not a TREC file: expected lines 'query Q0 document rank score tag' (a "
             "run) or 'query 0 document relevance' (qrels), got "
-            f"{_shorten(text.lstrip().splitlines()[0])}."
+            f"{shorten(first)}."
         )
     return None
 
@@ -272,7 +258,8 @@ def _text_layout(part: PartFile, text: str, form: str, file: File, is_id_list: b
 
 def _find_content(lines: list[str], start: int) -> int:
     """Return the number of the first line from `start` on that is not empty."""
-    return next((row for row in range(start, len(lines)) if lines[row].strip()), len(lines))
+    end = len(lines) - (lines[-1] == "")  # text that ends in a line feed has no line after it
+    return next((row for row in range(start, end) if lines[row].strip()), end)
 
 
 def _choose_separator(
@@ -294,7 +281,7 @@ def _choose_separator(
     if file.separator:
         raise InputError(
             f"{part.path} has one column when it is split at {_name_separator(separator)}: "
-            f"{_shorten(rows[0][0])}. It looks as if it were separated by "
+            f"{shorten(rows[0][0])}. It looks as if it were separated by "
             f"{_name_separator(detected)}: {setting_ref('separator', detected)}."
         )
     return detected, detected_rows
@@ -302,37 +289,6 @@ def _choose_separator(
 
 def _name_separator(separator: str) -> str:
     return _SEPARATOR_NAMES.get(separator, repr(separator))
-
-
-def _shorten(text: str) -> str:
-    text = text.rstrip("\r\n")
-    return repr(text if len(text) <= 60 else f"{text[:60]}...")
-
-
-def split_lines(lines: Iterator[str], separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield (number of the line on which the row ends, fields); no fields for an empty line."""
-    if is_csv_separator(separator):
-        reader = csv.reader(lines, delimiter=separator, strict=False)
-        for row in reader:
-            yield reader.line_num, row
-        return
-    for number, line in enumerate(lines, start=1):
-        if separator == SPACES:
-            yield number, line.split()
-        else:
-            line = line.rstrip("\r\n")
-            yield number, line.split(separator) if line else []
-
-
-def is_csv_separator(separator: str) -> bool:
-    """True if rows are split at one character and fields may be quoted, as in CSV."""
-    return len(separator) == 1 and separator != SPACES
-
-
-def split_rows(text: str, separator: str) -> list[list[str]]:
-    """Return the fields of the first rows that are not empty; at least one row."""
-    rows = split_lines(iter(io.StringIO(text, newline="")), separator)
-    return list(islice((row for _, row in rows if row), _SAMPLE_ROWS)) or [[""]]
 
 
 def _detect_separator(text: str, is_id_list: bool) -> str:
@@ -363,12 +319,12 @@ def _is_padded(by_tab: list[list[str]], by_spaces: list[list[str]]) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """True if the text is a number, as `float` reads it."""
+    """True if the text is a number, as `float` reads it, but without underscores."""
     try:
         float(text)
     except ValueError:
         return False
-    return True
+    return "_" not in text and text.isascii()
 
 
 def _detect_header(part: PartFile, rows: list[list[str]], columns: tuple[str | int, ...]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import difflib
 import glob
 import gzip
@@ -15,15 +16,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from weft.errors import InputError
-
-if TYPE_CHECKING:
-    import polars as pl
+from weft.data.readers.pipes import PipeBuffer
+from weft.data.readers.scans import catch_panics, scan_lines
+from weft.errors import InputError, plain_text
 
 HEAD_BYTES = 1 << 16  # read to detect the layout of a file
-FIELD_SEPARATOR = "\x1f"  # a character that occurs in no text file
+_CHUNK_BYTES = 1 << 20
+_MAX_LINE_BYTES = 1 << 22  # of a longer first line
 # Compression by the first bytes of a file; suffixes are not reliable.
 _COMPRESSIONS = {
     b"\x1f\x8b": "gzip",
@@ -53,9 +54,15 @@ class PartFile:
     plain: Path
 
     def head(self) -> bytes:
-        """Return the first 64 KiB of the content."""
+        """Return the first 64 KiB of the content, and more if they are less than a line."""
         with self.plain.open("rb") as stream:
-            return stream.read(HEAD_BYTES)
+            head = stream.read(HEAD_BYTES)
+            return head if b"\n" in head else head + stream.readline(_MAX_LINE_BYTES)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the content in pieces of 1 MiB."""
+        with self.plain.open("rb") as stream:
+            yield from iter(lambda: stream.read(_CHUNK_BYTES), b"")
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Yield (line number from 1, line); raise `InputError` for a line that is not UTF-8."""
@@ -76,33 +83,19 @@ class PartFile:
             pass
 
 
-def scan_lines(path: Path, num_skipped: int = 0) -> pl.LazyFrame:
-    """Scan the lines of a text file, after `num_skipped` ones, as the column `line`."""
-    import polars as pl
-
-    return pl.scan_csv(
-        path,
-        has_header=False,
-        skip_rows=num_skipped,
-        separator=FIELD_SEPARATOR,
-        quote_char=None,
-        schema={"line": pl.String},
-        glob=False,
-    )
-
-
 @contextmanager
-def open_parts(path: Path, where: str) -> Iterator[list[PartFile]]:
+def open_parts(path: Path, where: str, pipe: PipeBuffer | None = None) -> Iterator[list[PartFile]]:
     """Provide the files of a path; compressed ones are unpacked into a temporary folder.
 
     They are unpacked once because a file is read up to three times (each column of strings, then
     all columns), and because its layout and row errors need plain bytes. `where` names the data in
-    messages.
+    messages; `pipe` is the content of a path that is a pipe.
     """
     with tempfile.TemporaryDirectory(prefix="weft-") as folder:
+        parts = [PartFile(part, part) for part in ([] if pipe else find_files(path, where))]
+        parts += [PartFile(path, pipe.plain)] if pipe else []
         yield [
-            _open_part(part, Path(folder) / str(number), where)
-            for number, part in enumerate(find_files(path, where))
+            _open_part(part, Path(folder) / str(number), where) for number, part in enumerate(parts)
         ]
 
 
@@ -114,7 +107,7 @@ def find_files(path: Path, where: str) -> list[Path]:
         if path.exists():
             return [path]
         matches = sorted(map(Path, glob.glob(str(path)))) if glob.has_magic(str(path)) else []
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: no name that a file can have
         raise _cannot_read(path, where, error) from None
     matches = [match for match in matches if match.is_file()]
     if matches:
@@ -152,21 +145,24 @@ def _label(where: str, path: Path) -> str:
     return where if str(path) in where else f"{where}: {path}"
 
 
-def _cannot_read(path: Path, where: str, error: OSError) -> InputError:
-    reason = error.strerror or str(error)
+def _cannot_read(path: Path, where: str, error: OSError | ValueError) -> InputError:
+    reason = getattr(error, "strerror", None) or str(error)
     if isinstance(error, PermissionError):
         reason = "you have no permission to read it"
     return InputError(f"{_label(where, path)} cannot be read: {reason}.")
 
 
-def _open_part(path: Path, target: Path, where: str) -> PartFile:
+def _open_part(part: PartFile, target: Path, where: str) -> PartFile:
+    """Return the part with plain content, which is written to `target` if it has to be changed."""
+    path = part.path
     try:
-        with path.open("rb") as stream:
+        with part.plain.open("rb") as stream:
             start = stream.read(16)
     except OSError as error:
         raise _cannot_read(path, where, error) from None
     if not start:
         raise InputError(f"{_label(where, path)} is empty.")
+    part = _link_readable(part, target)
     for magic, kind in _UNSUPPORTED.items():
         if start.startswith(magic):
             raise InputError(
@@ -175,24 +171,41 @@ def _open_part(path: Path, target: Path, where: str) -> PartFile:
             )
     for magic, compression in _COMPRESSIONS.items():
         if start.startswith(magic):
-            target = target.with_suffix(path.with_suffix("").suffix)
-            _unpack(path, target, _label(where, path), compression)
-            return _repair_line_ends(
-                PartFile(path, target), target.with_name(f"{target.name}-lines")
-            )
-    return _repair_line_ends(PartFile(path, path), target)
+            _unpack(part.plain, target, _label(where, path), compression)
+            part = PartFile(path, target)
+    return _repair_text(part, target.with_name(f"{target.name}-text"))
 
 
-def _repair_line_ends(part: PartFile, target: Path) -> PartFile:
-    """Write lines that end in CR CR LF (converted twice) to `target` with LF; return the part.
+def _link_readable(part: PartFile, target: Path) -> PartFile:
+    """Return the part; a link next to `target` if its name is not UTF-8, which polars needs."""
+    if plain_text(part.plain) == str(part.plain):
+        return part
+    link = target.with_name(f"{target.name}-link")
+    link.symlink_to(part.plain.absolute())
+    return PartFile(part.path, link)
 
-    Polars removes one CR alone, and the other would become a part of the last field.
+
+def _repair_text(part: PartFile, target: Path) -> PartFile:
+    """Return the part; its text is rewritten as `target` if polars would misread it.
+
+    Polars removes one CR of lines that end in CR CR LF (converted twice), so that the other would
+    become a part of the last field; it does not know lines that end in CR alone (old Macs), nor the
+    byte order mark of JSON.
     """
     head = part.head()
-    if b"\r\r\n" not in head or head.startswith(b"PAR1"):
+    if head.startswith(b"PAR1"):
+        return part
+    has_mark = head.startswith(codecs.BOM_UTF8) and head[3:].lstrip()[:1] == b"{"
+    is_old_mac = b"\r" in head and not any(b"\n" in chunk for chunk in part.chunks())
+    if not (has_mark or is_old_mac or b"\r\r\n" in head):
         return part
     with part.plain.open("rb") as source, target.open("wb") as sink:
-        sink.writelines(_EXTRA_RETURNS.sub(b"\n", line) for line in source)
+        source.seek(len(codecs.BOM_UTF8) if has_mark else 0)
+        if is_old_mac:
+            pieces = iter(lambda: source.read(_CHUNK_BYTES).replace(b"\r", b"\n"), b"")
+            sink.writelines(pieces)
+        else:
+            sink.writelines(_EXTRA_RETURNS.sub(b"\n", line) for line in source)
     return PartFile(part.path, target)
 
 
@@ -205,7 +218,7 @@ def _unpack(path: Path, target: Path, label: str, compression: str) -> None:
             _unpack_lines(path, target)
         else:
             with _OPENERS[compression](path, "rb") as source, target.open("wb") as sink:
-                shutil.copyfileobj(source, sink, 1 << 20)
+                shutil.copyfileobj(source, sink, _CHUNK_BYTES)
     except (EOFError, OSError, zlib.error, lzma.LZMAError, pl.exceptions.PolarsError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # an error of the disk
             raise InputError(f"{label} cannot be unpacked: {error.strerror}.") from None
@@ -223,6 +236,7 @@ def _unpack_lines(path: Path, target: Path) -> None:
     import polars as pl
 
     try:
-        scan_lines(path).sink_csv(target, include_header=False, quote_style="never")
+        with catch_panics():
+            scan_lines(path).sink_csv(target, include_header=False, quote_style="never")
     except pl.exceptions.NoDataError:
         target.touch()

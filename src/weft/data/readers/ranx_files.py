@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.data.readers.layouts import FileLayout, build_object, repeated_keys
+from weft.data.readers.json_text import JsonError, check_surrogates, parse_json, repeated_keys
+from weft.data.readers.layouts import FileLayout
 from weft.data.readers.paths import PartFile
 from weft.errors import InputError, setting_ref
 
@@ -47,14 +47,14 @@ def read_ranx(
 
 def _parse(part: PartFile) -> dict[str, dict[str, Any]]:
     part.check_encoding()
+    text = part.plain.read_text(encoding="utf-8-sig")
     try:
-        content = json.loads(
-            part.plain.read_text(encoding="utf-8-sig"), object_pairs_hook=build_object
-        )
-    except json.JSONDecodeError as error:
+        content = parse_json(text)
+        check_surrogates(text)
+    except JsonError as error:
         raise InputError(
-            f"{part.path}, line {error.lineno}: this is not JSON ({error.msg}, at column "
-            f"{error.colno})."
+            f"{part.path}, line {error.line}: this is not JSON ({error.reason}, at column "
+            f"{error.column})."
         ) from None
     if not isinstance(content, dict) or not all(isinstance(row, dict) for row in content.values()):
         raise InputError(

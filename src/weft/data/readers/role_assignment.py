@@ -47,6 +47,11 @@ def assign_roles(
     _check_trec_use(layout, use, where)
     names, wanted = list(layout.names), ROLES_OF_USE[use]
     roles = _assign_declared(layout, declared, use, where)
+    if layout.format == "json" and ("rank" in roles or not set(ID_ROLES) <= set(wanted)):
+        raise InputError(
+            f"{where} is JSON {{query: {{document: number}}}}, which holds scores or ratings; "
+            f"expected a table with {', '.join(roles or wanted)} here."
+        )
     if layout.has_header or layout.trec:
         _assign_by_name(roles, layout, use, where)
     elif not roles:

@@ -6,27 +6,43 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from weft.data.readers.json_text import repeated_keys
 from weft.data.readers.layouts import (
     TREC_COMMENT,
     TREC_WIDTHS,
     FileLayout,
+    broken_parquet,
     is_number,
     json_rows,
-    repeated_keys,
-    split_lines,
 )
-from weft.data.readers.paths import PartFile, scan_lines
+from weft.data.readers.paths import PartFile
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
+from weft.data.readers.scans import FIELD_SEPARATOR, collect, scan_lines, scan_parquet
+from weft.data.readers.text_rows import shorten, split_lines
 from weft.errors import InputError, setting_ref
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# A pair of surrogates in JSON text, and one that remains without its other half.
+_SURROGATES = r"\\u[dD][89abAB]..\\u[dD][c-fC-F].."
+_SURROGATE = r"\\u[dD][89a-fA-F]"
+_SURROGATE_CODE = re.compile("[\ud800-\udfff]")
 
 
 def _text_rows(layout: FileLayout) -> Iterator[tuple[int, list[str]]]:
     """Yield (line on which the row starts, fields), without header and rows of empty fields."""
     last = 0
-    for line, row in split_lines((text for _, text in layout.part.lines()), layout.separator):
-        start, last = last + 1, line
+    lines = (text for _, text in layout.part.lines())
+    for end, row, has_open_quote in split_lines(lines, layout.separator):
+        start, last = last + 1, end
+        if has_open_quote:
+            raise InputError(
+                f"{layout.part.path}, line {start}: a quote is left open up to the end of the "
+                "file. Inside a field in quotes, a quote is doubled."
+            )
         is_comment = layout.trec and row and row[0].startswith(TREC_COMMENT)
         if any(row) and start > layout.num_skipped and not is_comment:
             yield start, row
@@ -37,8 +53,8 @@ def iter_locations(layout: FileLayout) -> Iterator[str]:
     import polars as pl
 
     if layout.format == "parquet":
-        scan = pl.scan_parquet(layout.part.plain, glob=False)
-        yield from (f"row {number}" for number in range(scan.select(pl.len()).collect().item()))
+        num_rows = collect(scan_parquet(layout.part.plain).select(pl.len())).item()
+        yield from (f"row {number}" for number in range(num_rows))
     elif layout.format == "jsonl":
         yield from (f"line {line}" for line, _ in json_rows(layout.part))
     elif layout.format == "text":
@@ -54,49 +70,67 @@ def has_no_rows(layout: FileLayout) -> bool:
 
 def has_quoted_field(layout: FileLayout) -> bool:
     """True if a field of the file starts with a quote."""
-    opening = f'{layout.separator}"'
-    return any(line.startswith('"') or opening in line for _, line in layout.part.lines())
+    import polars as pl
+
+    line = pl.col("line")
+    is_opening = line.str.starts_with('"') | line.str.contains(f'{layout.separator}"', literal=True)
+    return _has_line(layout, is_opening)
+
+
+def has_odd_quotes(part: PartFile) -> bool:
+    """True if a file has an odd number of quotes: one may be left open."""
+    return sum(chunk.count(b'"') for chunk in part.chunks()) % 2 == 1
 
 
 def has_short_lines(layout: FileLayout) -> bool:
     """True if a line of CSV has too few separators, or quotes that span lines."""
     import polars as pl
 
-    lines = scan_lines(layout.part.plain, layout.num_skipped)
     unquoted = pl.col("line").str.replace_all('"[^"]*"', "x")
     num_fields = unquoted.str.count_matches(layout.separator, literal=True) + 1
     is_short = (num_fields < len(layout.names)) & (unquoted != "")
-    found = lines.select((is_short | unquoted.str.contains('"', literal=True)).any())
-    return bool(found.collect(engine="streaming").item())
+    return _has_line(layout, is_short | unquoted.str.contains('"', literal=True))
+
+
+def _has_line(layout: FileLayout, condition: pl.Expr) -> bool:
+    """True if a line below the header meets a condition on the column `line`."""
+    lines = scan_lines(layout.part.plain, layout.num_skipped)
+    return bool(collect(lines.select(condition.any())).item())
 
 
 def has_suspect_lines(layout: FileLayout, roles: Mapping[str, str]) -> bool:
     """True if a line of JSON Lines may be invalid in a way that polars accepts.
 
-    Polars keeps the first value of a key that is given twice, and makes strings of other values in
-    a column of strings. Inner keys and keys with escapes are suspect too: `check_rows` decides.
+    Polars keeps the first value of a key that is given twice, makes strings of other values in a
+    column of strings, and replaces surrogates without their other half. Inner keys and keys with
+    escapes are suspect too: `check_rows` decides.
     """
     import polars as pl
 
     line = pl.col("line")
-    suspects = [line.str.contains(r'"[^"]*\\[^"]*"\s*:')]
+    has_surrogate = line.str.replace_all(_SURROGATES, "").str.contains(_SURROGATE)
+    suspects = [line.str.contains(r'"[^"]*\\[^"]*"\s*:'), has_surrogate]
     for role, name in roles.items():
         key = rf"{re.escape(json.dumps(name, ensure_ascii=False))}\s*:"
         suspects.append(line.str.count_matches(key) > 1)
         if role in ID_ROLES and layout.types[name] == {str}:
             suspects.append(line.str.contains(rf'{key}\s*[^"n\s]'))  # neither a string nor null
-    found = scan_lines(layout.part.plain).select(pl.any_horizontal(suspects).any())
-    return bool(found.collect(engine="streaming").item())
+    return _has_line(layout, pl.any_horizontal(suspects))
 
 
-def check_quotes(layouts: list[FileLayout]) -> None:
-    """Raise `InputError` with the first line on which a quote is not closed."""
+def check_lines(layouts: list[FileLayout]) -> None:
+    """Raise `InputError` with the first line that polars splits in another way than Python."""
     for layout in layouts:
+        separator = re.escape(layout.separator)
+        quoted = re.compile(rf'(^|{separator})"(?:[^"]|"")*"(?={separator}|[\r\n]|$)')
         for number, line in layout.part.lines():
-            if line.count('"') % 2:
+            location = f"{layout.part.path}, line {number}:"
+            if FIELD_SEPARATOR in line:
+                raise InputError(f"{location} the character {FIELD_SEPARATOR!r} is not supported.")
+            if '"' in quoted.sub(r"\1", line):
                 raise InputError(
-                    f"{layout.part.path}, line {number}: a quote is left open. Inside a field in "
-                    "quotes, a quote is doubled."
+                    f"{location} a quote is left open, or in the middle of a field. A field with "
+                    "quotes must stand in quotes, with each quote inside doubled."
                 )
 
 
@@ -124,7 +158,7 @@ def _check_text(layout: FileLayout, roles: Mapping[str, str], ids: str) -> None:
 
 
 def _wrong_number_of_fields(layout: FileLayout, row: list[str], location: str) -> InputError:
-    shown = ", ".join(map(repr, row[:6])) + (", ..." if len(row) > 6 else "")
+    shown = ", ".join(map(shorten, row[:6])) + (", ..." if len(row) > 6 else "")
     return InputError(
         f"{location} {len(row)} field{'s' * (len(row) != 1)} ({shown}) where the "
         f"{'header' if layout.has_header else 'first'} has {len(layout.names)}. Repair the line; a "
@@ -137,7 +171,7 @@ def _check_id(value: str, role: str, ids: str, location: str) -> None:
         raise InputError(f"{location} there is no {role} id; every row needs one.")
     if role in ID_ROLES and ids == "integer" and not _is_int64(value):
         raise InputError(
-            f"{location} the {role} id is {value!r}, which is no integer, but "
+            f"{location} the {role} id is {shorten(value)}, which is no integer, but "
             f"{setting_ref('ids', 'integer')}."
         )
 
@@ -151,8 +185,8 @@ def _check_number(value: str, role: str, layout: FileLayout, position: int, loca
     elif not layout.has_header and len(layout.names) in TREC_WIDTHS:
         hint = f" If this is a TREC file, say so: {setting_ref('format', 'trec')}."
     raise InputError(
-        f"{location} the {role} (column {layout.names[position]!r}) is {value!r}; expected a "
-        f"number.{hint}"
+        f"{location} the {role} (column {layout.names[position]!r}) is {shorten(value)}; expected "
+        f"a number.{hint}"
     )
 
 
@@ -170,6 +204,11 @@ def _check_json_lines(layout: FileLayout, roles: Mapping[str, str]) -> None:
             if name in repeated_keys(row):
                 raise InputError(f"{location} the key {name!r} is given twice; keep one.")
             value = row.get(name)
+            if isinstance(value, str) and _SURROGATE_CODE.search(value):
+                raise InputError(
+                    f"{location} the {role} is {shorten(value)}, with half of a pair of "
+                    "surrogates, which is no character. Write the whole pair, or the character."
+                )
             if role in ID_ROLES:
                 _check_json_id(value, role, name, types=layout.types[name], location=location)
             elif role in NUMBER_ROLES and not isinstance(value, (int, float, NoneType)):
@@ -191,18 +230,22 @@ def _check_json_id(value: Any, role: str, name: str, *, types: set[type], locati
 def _check_parquet(part: PartFile, roles: Mapping[str, str], ids: str) -> None:
     import polars as pl
 
+    try:
+        collect(scan_parquet(part.plain).select(pl.col(*roles.values()).is_null().sum()))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise broken_parquet(part, error) from None
     for role, name in roles.items():
         if role not in ID_ROLES:
             continue
-        column = pl.scan_parquet(part.plain, glob=False).select(name).with_row_index("weft row")
-        missing = column.filter(pl.col(name).is_null()).head(1).collect()
+        column = scan_parquet(part.plain).select(name).with_row_index("weft row")
+        missing = collect(column.filter(pl.col(name).is_null()).head(1))
         if len(missing):
             raise InputError(
                 f"{part.path}, row {missing[0, 0]}: there is no {role} id (column {name!r}); every "
                 "row needs one."
             )
         is_invalid = pl.col(name).cast(pl.String).cast(pl.Int64, strict=False).is_null()
-        invalid = column.filter(is_invalid).head(1).collect()
+        invalid = collect(column.filter(is_invalid).head(1))
         if ids == "integer" and len(invalid):
             raise InputError(
                 f"{part.path}: the {role} id {str(invalid[0, 1])!r} is no integer, but "

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from weft.data.readers.files import File
 from weft.data.readers.paths import find_files
+from weft.data.readers.pipes import is_pipe
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
-from weft.data.readers.tabular_files import (
+from weft.data.readers.typed_files import (
     check_precision,
     convert_column,
     describe_wrong_type,
@@ -246,6 +247,8 @@ def find_parquet_files(file: File, argument: str) -> list[str]:
             urls: list[str] = ray.get(task.remote(file.address, argument))
         return urls
     paths = find_files(file.path, f"{argument} ({file.path})")
+    if is_pipe(file.path):  # read in this process, once
+        return []
     if file.format is None:
         with paths[0].open("rb") as stream:
             if stream.read(4) != b"PAR1":

@@ -1,26 +1,24 @@
-"""Reading of delimited text, Parquet and JSON Lines with polars."""
+"""Reading of delimited text with polars."""
 
 from __future__ import annotations
 
-import glob
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from weft.data.readers.column_reader import collect_columns
 from weft.data.readers.file_settings import SPACES
-from weft.data.readers.layouts import TREC_COMMENT, FileLayout, is_csv_separator
-from weft.data.readers.paths import FIELD_SEPARATOR, scan_lines
+from weft.data.readers.layouts import TREC_COMMENT, FileLayout
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
 from weft.data.readers.row_errors import (
     check_rows,
     has_no_rows,
+    has_odd_quotes,
     has_quoted_field,
     has_short_lines,
-    has_suspect_lines,
 )
-from weft.errors import InputError, setting_ref
+from weft.data.readers.scans import FIELD_SEPARATOR, scan_lines
+from weft.data.readers.text_rows import is_csv_separator
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # canonical integers: 007, +7 and 7.0 are text
 # Types of ids in text, by the next wider one that is tried if a type does not hold all ids.
 _WIDER_TYPE = {"int32": "int64", "int64": "string"}
-_EXACT_LIMIT = 2**53  # integers beyond it are rounded by float64
-_Types = dict[str, Any]  # the polars type of each role's column
 
 
 def read_text(
@@ -43,6 +39,8 @@ def read_text(
             role: pl.Series(dtype=pl.Int64 if role in ID_ROLES else pl.Float64) for role in roles
         }
     scan = _TextScan(layouts, roles, ids)
+    if scan.is_csv and any(has_odd_quotes(one.part) and has_quoted_field(one) for one in layouts):
+        check_rows(layouts, roles, ids)  # a quote is left open, if none is inside a field
     columns = scan.read()
     is_irregular = columns.pop("irregular").any()
     if is_irregular and scan.is_csv:  # short rows, or only empty fields
@@ -69,6 +67,7 @@ class _TextScan:
         self.is_csv = is_csv_separator(layouts[0].separator)
         self._parses_numbers = self.is_csv
         self._allows_quotes = True
+        self._has_quoted_empty_ids = False
 
     def read(self) -> dict[str, pl.Series]:
         """Return the column of each role, and `irregular`; see `_scan`. Empty rows are skipped."""
@@ -81,7 +80,7 @@ class _TextScan:
                 if not self._relax():
                     raise
                 continue
-            if not self._widen_id_types(columns):
+            if not (self._widen_id_types(columns) or self._drop_empty_ids(columns)):
                 return columns
 
     def _relax(self) -> bool:
@@ -103,6 +102,17 @@ class _TextScan:
         ]
         self._id_types.update((role, _WIDER_TYPE[self._id_types[role]]) for role in too_narrow)
         return bool(too_narrow)
+
+    def _drop_empty_ids(self, columns: Mapping[str, pl.Series]) -> bool:
+        """Read empty fields in quotes like those without, if ids are among them; False if not."""
+        import polars as pl
+
+        dtypes = [columns[role].dtype for role in self._id_types]
+        is_first = not self._has_quoted_empty_ids
+        self._has_quoted_empty_ids = any(
+            isinstance(dtype, pl.Enum) and "" in dtype.categories for dtype in dtypes
+        )
+        return is_first and self._has_quoted_empty_ids
 
     def _collect(self) -> dict[str, pl.Series]:
         import polars as pl
@@ -139,6 +149,8 @@ class _TextScan:
             },
             glob=False,
         )
+        if self._has_quoted_empty_ids:
+            scan = scan.with_columns(pl.col(pl.String).replace("", None))
         # All columns are selected: only then polars refuses rows with more fields.
         return scan.with_columns(
             is_empty=pl.all_horizontal(pl.all().is_null()),
@@ -200,184 +212,3 @@ def _cast_labels(labels: pl.Series) -> pl.Series:
     values = labels.drop_nulls().unique()
     are_integers = all(_INTEGER.fullmatch(label) and len(label) < 19 for label in values)
     return labels.cast(pl.Int64) if len(values) and are_integers else labels
-
-
-def read_typed(
-    layouts: list[FileLayout], roles: Mapping[str, str], ids: str, where: str
-) -> dict[str, pl.Series]:
-    """Return the column of each role; raise `InputError` or a polars error for invalid rows."""
-    types = [
-        {role: _column_type(layout, role, name) for role, name in roles.items()}
-        for layout in layouts
-    ]
-    for layout, part_types in zip(layouts, types):
-        _check_types(layout, part_types, roles, ids)
-        if layout.format == "jsonl" and has_suspect_lines(layout, roles):
-            check_rows([layout], roles, ids)
-    names = [layout.part.path.name for layout in layouts]
-    strings = find_string_ids(names, types, ids, where)
-    columns = _collect_narrow(layouts, types, roles, strings, where)
-    check_precision(columns, types, roles, where)
-    if any(columns[role].null_count() for role in columns if role in ID_ROLES):
-        check_rows(layouts, roles, ids)
-    return columns
-
-
-def _collect_narrow(
-    layouts: list[FileLayout],
-    types: list[_Types],
-    roles: Mapping[str, str],
-    strings: set[str],
-    where: str,
-) -> dict[str, pl.Series]:
-    """Read all parts, with integer ids of 32 bits, or of 64 if they do not fit."""
-    import polars as pl
-
-    for integer in (pl.Int32, pl.Int64):
-        with suppress(pl.exceptions.InvalidOperationError):
-            return _collect_typed(layouts, types, roles, strings=strings, integer=integer)
-    raise InputError(
-        f"{where} has ids beyond 63 bits; read them as strings, with the setting "
-        f"{setting_ref('ids', 'string')} of the file."
-    )
-
-
-def _collect_typed(
-    layouts: list[FileLayout],
-    types: list[_Types],
-    roles: Mapping[str, str],
-    *,
-    strings: set[str],
-    integer: Any,
-) -> dict[str, pl.Series]:
-    """Read all parts, with ids of the roles `strings` as strings and other ids as `integer`."""
-    import polars as pl
-
-    def select(role: str, dtype: Any) -> pl.Expr:
-        column = convert_column(role, roles[role], dtype, is_string=role in strings)
-        is_integer = role in ID_ROLES and role not in strings and dtype.is_integer()
-        return column.cast(integer) if is_integer else column
-
-    scans = []
-    for layout, part_types in zip(layouts, types):
-        if layout.format == "parquet":
-            scan = pl.scan_parquet(layout.part.plain, glob=False)
-        else:
-            schema = {roles[role]: dtype for role, dtype in part_types.items()}
-            path = glob.escape(str(layout.part.plain))  # polars reads names as patterns
-            scan = pl.scan_ndjson(path, schema=schema)
-        scans.append(scan.select(select(role, dtype) for role, dtype in part_types.items()))
-    scan = pl.concat(scans)
-    return collect_columns(scan, {role: pl.col(role) for role in roles}, strings)
-
-
-def convert_column(role: str, name: str, dtype: Any, *, is_string: bool) -> pl.Expr:
-    """Return the column of a role: ids as Int64 or, if `is_string`, String; numbers as Float64."""
-    import polars as pl
-
-    column = pl.col(name).alias(role)
-    if is_string:
-        return column.cast(pl.String)
-    if role in ID_ROLES and dtype.is_integer():
-        return column.cast(pl.Int64)
-    if role in ID_ROLES:
-        return column.cast(pl.String).cast(pl.Int64, strict=False)
-    return column.cast(pl.Float64) if role in NUMBER_ROLES else column
-
-
-def _column_type(layout: FileLayout, role: str, name: str) -> Any:
-    """Return the polars type of a column; in JSON Lines from the types of its first values."""
-    import polars as pl
-
-    types = layout.types[name]
-    if layout.format == "parquet":
-        return types
-    if role in NUMBER_ROLES:
-        return pl.Float64() if types <= {int, float, bool} else pl.String()
-    if types == {list}:
-        inner = {type(value) for row in layout.sample for value in row.get(name) or ()}
-        return pl.List(pl.Int64 if inner == {int} else pl.String)
-    dtypes = (
-        ({int}, pl.Int64()),
-        ({int, float}, pl.Float64()),
-        ({bool}, pl.Boolean()),
-        ({str}, pl.String()),
-    )
-    for kinds, dtype in dtypes:
-        if types <= kinds:
-            return dtype
-    names = " and ".join(sorted(kind.__name__ for kind in types))
-    raise InputError(
-        f"{layout.part.path}: {name!r} is {names} in different lines; write all in one way."
-    )
-
-
-def _check_types(layout: FileLayout, types: _Types, roles: Mapping[str, str], ids: str) -> None:
-    """Raise `InputError` for ids that are neither integers nor strings, and for non-numbers."""
-    for role, dtype in types.items():
-        if error := describe_wrong_type(role, dtype):
-            if role in NUMBER_ROLES:
-                check_rows([layout], roles, ids)  # raises for JSON Lines
-            first = _first_string(layout, roles[role], dtype)
-            raise InputError(
-                f"{layout.part.path}: the column {roles[role]!r} holds {dtype}{first}; {error}."
-            )
-
-
-def describe_wrong_type(role: str, dtype: Any) -> str:
-    """Return the rule that the type of a column breaks; empty if there is none."""
-    import polars as pl
-
-    is_string = dtype in (pl.String, pl.Categorical) or isinstance(dtype, pl.Enum)
-    if role in ID_ROLES and not (dtype.is_integer() or is_string):
-        return f"{role} ids are integers or strings"
-    if role in NUMBER_ROLES and not (dtype.is_numeric() or dtype == pl.Boolean):
-        return f"a {role} must be a number"
-    return ""
-
-
-def _first_string(layout: FileLayout, name: str, dtype: Any) -> str:
-    """Return the first value of a Parquet column of strings, for a message."""
-    import polars as pl
-
-    if dtype != pl.String:
-        return ""
-    scan = pl.scan_parquet(layout.part.plain, glob=False)
-    values = scan.select(name).head(1).collect().to_series()
-    return f" (row 0: {values[0]!r})" if len(values) else ""
-
-
-def find_string_ids(
-    names: Sequence[str], types: Sequence[_Types], ids: str, where: str
-) -> set[str]:
-    """Return the roles whose ids are read as strings, by the types of the part files `names`.
-
-    Raises `InputError` if ids are integers in one part and strings in another.
-    """
-    roles = [role for role in ID_ROLES if role in types[0]]
-    if ids != "auto":
-        return set(roles) if ids == "string" else set()
-    for role in roles:
-        kinds = ["integers" if part[role].is_integer() else "strings" for part in types]
-        other = next((number for number, kind in enumerate(kinds) if kind != kinds[0]), None)
-        if other is not None:
-            raise InputError(
-                f"{where}: {names[0]} has {kinds[0]} as {role} ids, {names[other]} has "
-                f"{kinds[other]}. Write them alike, or read all as strings, with the setting "
-                f"{setting_ref('ids', 'string')} of the file."
-            )
-    return {role for role in roles if not types[0][role].is_integer()}
-
-
-def check_precision(
-    columns: Mapping[str, pl.Series], types: Sequence[_Types], roles: Mapping[str, str], where: str
-) -> None:
-    """Raise `InputError` for integers that float64 rounds."""
-    for role in NUMBER_ROLES:
-        if role not in roles or not any(part[role].is_integer() for part in types):
-            continue
-        if (columns[role].abs() > _EXACT_LIMIT).any():
-            raise InputError(
-                f"{where}: the column {roles[role]!r} has integers beyond 2**53, which float64 "
-                "cannot tell apart; rescale them."
-            )
