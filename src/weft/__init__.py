@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from weft.batch.blocks import MetricBlock
     from weft.data.readers.files import File
     from weft.data.sources import Factors
+    from weft.data.sources.pairwise import PairwiseModel
     from weft.data.topk_items import TopKItems
     from weft.diagnostics import check
     from weft.errors import WeftError
@@ -39,6 +40,7 @@ _HOMES = {
     "MRR": "weft.metrics.single_target",
     "MetricBlock": "weft.batch.blocks",
     "NDCG": "weft.metrics.single_target",
+    "PairwiseModel": "weft.data.sources.pairwise",
     "RatingMetric": "weft.metrics.base.formulas",
     "Result": "weft.evaluation.result",
     "TopKItems": "weft.data.topk_items",
@@ -71,6 +73,7 @@ __all__ = [
     "Factors",
     "File",
     "MetricBlock",
+    "PairwiseModel",
     "RatingMetric",
     "Result",
     "TopKItems",

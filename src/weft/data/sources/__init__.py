@@ -28,6 +28,12 @@ def open_source(data: Any) -> Source | ListSource:
         return ScoreMatrix(data)
     if callable(getattr(data, "score", data)):
         return Model(data)
+    if callable(getattr(data, "predict", None)):
+        raise InputError(
+            f"a {type(data).__name__} has predict, but no score(users) and cannot be called; give "
+            "weft.PairwiseModel(model) if predict(user_ids, item_ids) scores pairs, or a function "
+            "of users that returns their scores [users, items]."
+        )
     raise InputError(
         f"cannot evaluate a {type(data).__name__}; expected scores as a [users, items] tensor or "
         "array, weft.Factors(user_embeddings, item_embeddings), a callable users -> scores, an "

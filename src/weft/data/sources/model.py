@@ -36,6 +36,7 @@ class Model:
         self._model = model
         self._score = getattr(model, "score", model)
         self._items_parameter = _find_parameter(self._score, "items")
+        _check_parameters(self._score)
         self.supports_item_subsets = self._items_parameter is not None
         self.num_users: int | None = None
         self.num_items: int | None = None
@@ -136,17 +137,36 @@ class Model:
         """Return None: the scores of a model cannot be read without computing them."""
 
 
-def _find_parameter(function: Callable[..., Any], name: str) -> inspect.Parameter | None:
-    """Return the parameter of this name after the first one; None if there is none."""
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _named_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a function but `*args` and `**kwargs`; none if it has none."""
     if isinstance(function, torch.nn.Module):  # its __call__ takes any arguments
         function = function.forward
     try:
-        _, *others = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # not written in Python, or without parameters
-        return None
-    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    matches = (other for other in others if other.name == name and other.kind not in variadic)
-    return next(matches, None)
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # not written in Python
+        return []
+    return [parameter for parameter in parameters if parameter.kind not in _VARIADIC]
+
+
+def _find_parameter(function: Callable[..., Any], name: str) -> inspect.Parameter | None:
+    """Return the parameter of this name after the first one; None if there is none."""
+    others = _named_parameters(function)[1:]
+    return next((other for other in others if other.name == name), None)
+
+
+def _check_parameters(function: Callable[..., Any]) -> None:
+    """Raise `InputError` for a model that cannot be called with users, or users and items."""
+    for parameter in _named_parameters(function)[1:]:
+        if parameter.name != "items" and parameter.default is inspect.Parameter.empty:
+            raise InputError(
+                f"the model requires {parameter.name!r} in addition to users; a model is called as "
+                "score(users), or score(users, items) with items [batch, n] of each user. Wrap a "
+                "model of (user, item) pairs in weft.PairwiseModel(model), and others in a "
+                "function of users."
+            )
 
 
 def _gather_texts(ids: Any, items: Tensor) -> list[list[str]]:

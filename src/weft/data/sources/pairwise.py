@@ -1,0 +1,78 @@
+"""`PairwiseModel`: adapts a model that scores pairs of a user and an item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from weft.data.sources.base import as_tensor
+from weft.errors import InputError, check_int
+
+
+class PairwiseModel(nn.Module):
+    """A source for a model that scores (user, item) pairs: `weft.evaluate(PairwiseModel(model),
+    truth, items=ids, ...)`.
+
+    `model` is a `torch.nn.Module` with `forward(user_ids, item_ids)`, an object with
+    `predict(user_ids, item_ids)`, or such a function. It returns a score for each pair, `[pairs]`
+    or `[pairs, 1]`. A module and a function get ids as tensors, `predict` as NumPy arrays, and all
+    of them lists of text ids. At most `batch_pairs` pairs are scored at once. Give the items with
+    `items=`; with `candidates=` or `strategy="sampled"` only the pairs needed are scored.
+
+    >>> import torch, weft
+    >>> model = weft.PairwiseModel(lambda users, items: -(users - items).abs())
+    >>> weft.evaluate(model, {0: [0], 3: [2]}, items=[0, 1, 2, 3], metrics="MRR@2")["MRR@2"]
+    0.75
+    """
+
+    def __init__(self, model: Any, *, batch_pairs: int = 1 << 20) -> None:
+        super().__init__()
+        self.batch_pairs = check_int("batch_pairs", batch_pairs)
+        self._takes_arrays = not isinstance(model, nn.Module) and hasattr(model, "predict")
+        self.model = model
+        self._predict: Callable[..., Any] = model.predict if self._takes_arrays else model
+        if not callable(self._predict):
+            raise InputError(
+                f"PairwiseModel got a {type(model).__name__}; expected a torch.nn.Module, an "
+                "object with predict(user_ids, item_ids), or a function of them."
+            )
+
+    def score(self, users: Any, items: Any) -> Tensor:
+        """Return the scores `[batch, n]` of the items `[batch, n]` of each user `[batch]`."""
+        width = len(items[0]) if len(items) else 0
+        if isinstance(users, Tensor):
+            pair_users: Any = users.repeat_interleave(width)
+        else:
+            pair_users = [user for user in users for _ in range(width)]
+        if isinstance(items, Tensor):
+            pair_items: Any = items.reshape(-1)
+        else:
+            pair_items = [item for row in items for item in row]
+        scores = [
+            self._score_pairs(pair_users[start:stop], pair_items[start:stop])
+            for start, stop in self._spans(len(users) * width)
+        ]
+        return torch.cat([torch.empty(0), *scores]).view(len(users), width)
+
+    def _spans(self, num_pairs: int) -> list[tuple[int, int]]:
+        starts = range(0, num_pairs, self.batch_pairs)
+        return [(start, min(start + self.batch_pairs, num_pairs)) for start in starts]
+
+    def _score_pairs(self, users: Any, items: Any) -> Tensor:
+        given = [users, items]
+        if self._takes_arrays:
+            given = [np.asarray(ids) for ids in given]
+        answer = self._predict(*given)
+        scores = as_tensor(
+            answer if isinstance(answer, Tensor) else np.asarray(answer), "the model's answer"
+        )
+        if scores.shape not in ((len(users),), (len(users), 1)):
+            raise InputError(
+                f"asked for {len(users)} pairs of a user and an item, the model answered with "
+                f"shape {list(scores.shape)}; expected [{len(users)}], a score for each pair."
+            )
+        return scores.reshape(-1)

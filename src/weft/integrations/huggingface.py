@@ -1,0 +1,65 @@
+"""Metrics for the Trainer of Hugging Face transformers, which need no part of that package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from weft.errors import InputError, SettingError
+from weft.evaluation.evaluator import Evaluator
+
+Inputs = Callable[[Any], Mapping[str, Any]]
+
+
+class ComputeMetrics:
+    """A function for `Trainer(compute_metrics=...)` with the metrics of an `Evaluator`.
+
+    The model's first output is read as scores `[batch, items]`, and the labels as the truth: the
+    item of each row `[batch]`, items `[batch, n]` padded with -100, or a dense matrix. With
+    `inputs=`, a function of the `EvalPrediction` returns the arguments of `Evaluator.update`
+    instead, by name.
+
+    With `batch_eval_metrics=True` the Trainer calls it once per batch and again for the last one,
+    with `compute_result`. Otherwise it is called once with everything. `result` is the latest
+    Result. The evaluator is copied and not changed.
+
+    >>> import numpy as np, weft
+    >>> from types import SimpleNamespace
+    >>> from weft.integrations.huggingface import ComputeMetrics
+    >>> compute = ComputeMetrics(weft.Evaluator("HitRate@1"))
+    >>> scores = np.array([[0.1, 0.9], [0.8, 0.2]])
+    >>> compute(SimpleNamespace(predictions=scores, label_ids=np.array([1, 1])))
+    {'HitRate@1': 0.5}
+    """
+
+    def __init__(self, evaluator: Evaluator, *, inputs: Inputs | None = None) -> None:
+        if not isinstance(evaluator, Evaluator):
+            raise SettingError(
+                f"ComputeMetrics takes a weft.Evaluator; got a {type(evaluator).__name__}."
+            )
+        self._evaluator = evaluator.clone()
+        self._evaluator.reset()
+        self._inputs = _read_prediction if inputs is None else inputs
+        self.result: Any = None
+
+    def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float | None]:
+        """Add a batch. Return the values by name if it is the last one, else nothing."""
+        self._evaluator.update(**self._inputs(prediction))
+        if not compute_result:
+            return {}
+        self.result = self._evaluator.compute()
+        self._evaluator.reset()
+        return self.result.as_json_dict()  # type: ignore[no-any-return]
+
+
+def _read_prediction(prediction: Any) -> dict[str, Any]:
+    """Return the arguments of `Evaluator.update` from an `EvalPrediction`."""
+    scores, labels = (getattr(prediction, name, None) for name in ("predictions", "label_ids"))
+    scores = scores[0] if isinstance(scores, (tuple, list)) and scores else scores
+    for name, value in {"predictions": scores, "label_ids": labels}.items():
+        if value is None:
+            raise InputError(
+                f"the prediction has no {name}; expected the scores of the model's first output "
+                "and labels. Name the labels with the Trainer's label_names, or give inputs=."
+            )
+    return {"preds": scores, "target": labels}
