@@ -219,6 +219,7 @@ def test_masked_scores_count_as_minus_infinity(monkeypatch, dtype, kind, kernel,
             assert torch.equal(values, expected.gather(1, wanted)) and values.dtype == dtype
             is_offered = values > -torch.inf
             assert torch.equal(best[is_offered], wanted[is_offered]), f"{items} items, k = {k}"
+            assert best.min() >= 0 and best.max() < items
         cells = cells_of(torch.arange(ROWS), torch.arange(ROWS) * 5, items)
         own = expected[cells.rows, cells.items]
         assert torch.equal(kernel.read(given, cells), own)
@@ -407,3 +408,132 @@ def test_counts_many_values_in_a_long_row():
             MaskedScores(scores), cells, torch.zeros(300)
         )  # every score is above every value
         assert ranks.tolist() == [300 * 2 * 70_001] and offered.tolist() == [70_001]
+
+
+SCANS = {
+    "numpy": (cpu, None),
+    "torch": (anywhere, None),
+    # The processor may have fewer instruction sets: then the highest is tested again.
+    **({f"native, {number}": (native, number) for number in (0, 1, 2)} if is_built() else {}),
+}
+
+
+def scanning_kernels(monkeypatch):
+    """Every kernel, the native one with each instruction set."""
+    for kernel, instruction_set in SCANS.values():
+        monkeypatch.setattr(native, "_INSTRUCTION_SET", instruction_set)
+        yield kernel
+
+
+def expect_scan(scores, k, cells):
+    """Plain Python over masked scores: values and items of each list, and (score, position) of each
+    cell; and doubled ranks and offered items of each row.
+    """
+    table = scores.double().tolist()
+    lists, cells_found, ranks = [], [], [0] * len(table)
+    for row in table:
+        order = sorted(range(len(row)), key=lambda item, row=row: (-row[item], item))
+        lists.append([(row[item], item) for item in order if row[item] > -np.inf][:k])
+    for row, item in zip(cells.rows.tolist(), cells.items.tolist()):
+        score, items = table[row][item], [item for _, item in lists[row]][: k - 1]
+        cells_found.append((score, items.index(item) if item in items else k - 1))
+        if score > -np.inf:
+            ranks[row] += sum((x > score) + (x >= score) for x in table[row])
+    return lists, cells_found, ranks, [sum(x > -np.inf for x in row) for row in table]
+
+
+def check_scan(kernel, given, k, cells, expected):
+    lists, found, ranks, offered = expected
+    for counts_ranks in (False, True):
+        scan = kernel.scan(given, k, cells, counts_ranks)
+        assert scan.values.shape == scan.items.shape == (len(lists), k)
+        assert scan.values.dtype == scan.scores.dtype == given.data.dtype
+        for values, items, wanted in zip(scan.values.tolist(), scan.items.tolist(), lists):
+            assert list(zip(values, items))[: len(wanted)] == wanted
+            assert values[len(wanted) :] == [-np.inf] * (k - len(wanted))
+        assert list(zip(scan.scores.tolist(), scan.positions.tolist())) == found
+        if counts_ranks:
+            assert (scan.double_ranks.tolist(), scan.offered.tolist()) == (ranks, offered)
+        else:
+            assert scan.double_ranks is None and scan.offered is None
+
+
+def draw_cells(num_items, numbers=(0, 1, 2, 4, 7, 8, 15, 16, 40)):
+    """So many cells in each row, as far as there are items: groups of values of all sizes."""
+    rng = np.random.default_rng(num_items)
+    chosen = [np.sort(rng.permutation(num_items)[:number]) for number in numbers]
+    rows = torch.arange(ROWS).repeat_interleave(torch.tensor([len(some) for some in chosen]))
+    return cells_of(rows, torch.from_numpy(np.concatenate(chosen)), num_items)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.9])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scan_matches_plain_python(monkeypatch, dtype, kind, share):
+    """Also for cells that are masked, and for lists longer than the catalogue."""
+    for items, ks in ((1, (2, 5)), (63, (9, 64)), (64, (30,)), (333, (2, 101))):
+        scores = draw(kind, (ROWS, items), dtype)
+        before = scores.clone()
+        masked, is_masked = draw_masks(ROWS, items, share)
+        given = MaskedScores(scores, masked) if share else MaskedScores(scores)
+        expected = scores.masked_fill(is_masked, -torch.inf) if share else scores
+        cells = draw_cells(items)
+        for k in ks:
+            wanted = expect_scan(expected, k, cells)
+            for kernel in scanning_kernels(monkeypatch):
+                check_scan(kernel, given, k, cells, wanted)
+        assert scores.view(torch.uint8).equal(before.view(torch.uint8))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scan_of_long_rows(monkeypatch, dtype, kind):
+    """Rows of several blocks, of which only the first ones give the bound."""
+    scores, cells = draw(kind, (ROWS, 20_011), dtype), draw_cells(20_011)
+    masked, is_masked = draw_masks(ROWS, 20_011, 0.01)
+    expected = scores.masked_fill(is_masked, -torch.inf)
+    own = expected[cells.rows, cells.items]
+    ranks, offered = cpu.double_ranks(MaskedScores(expected), cells, own)
+    for k in (11, 300):
+        wanted = stable_sort(expected, k)
+        values = expected.gather(1, wanted)
+        is_offered = values > -torch.inf
+        is_place = (wanted[cells.rows] == cells.items[:, None]) & is_offered[cells.rows]
+        places = torch.where(is_place[:, :-1].any(1), is_place.int().argmax(1), k - 1)
+        for kernel in scanning_kernels(monkeypatch):
+            scan = kernel.scan(MaskedScores(scores, masked), k, cells, True)
+            assert torch.equal(scan.values, values)
+            assert torch.equal(scan.items[is_offered], wanted[is_offered])
+            assert torch.equal(scan.scores, own) and torch.equal(scan.positions, places)
+            assert torch.equal(scan.double_ranks, ranks) and torch.equal(scan.offered, offered)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("is_masked", [False, True])
+@pytest.mark.parametrize(("items", "k"), [(5, 3), (700, 8), (9_000, 101)])
+def test_scan_reveals_nan_and_inf(monkeypatch, items, k, is_masked, dtype):
+    for bad in (torch.nan, -torch.tensor(torch.nan), torch.inf):
+        for column in (0, items // 2, items - 1):
+            scores = draw("random", (ROWS, items), dtype)
+            scores[4, column] = bad
+            row = torch.tensor([4])
+            masked = cells_of(row, torch.tensor([column]), items) if is_masked else None
+            given = MaskedScores(scores, masked)
+            for kernel in scanning_kernels(monkeypatch):
+                first = kernel.scan(given, k, draw_cells(items), True).values[:, 0]
+                assert (first < torch.inf).tolist() == [number != 4 for number in range(ROWS)]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_scan_counts_zeros_where_the_processor_flushes_small_numbers(kernel):
+    """As `torch.set_flush_denormal(True)` lets it: the number after 0 then counts as 0."""
+    scores = torch.tensor([[0.0, -0.0, 1.0, -1.0, 2.0, 3.0]]).repeat(ROWS, 20)
+    offsets = torch.arange(ROWS + 1) * 3
+    cells = SparseRows(offsets, torch.tensor([0, 2, 4]).repeat(ROWS), torch.ones(3 * ROWS), 120)
+    expected = expect_scan(scores, 5, cells)[2]
+    is_supported = torch.set_flush_denormal(True)
+    try:
+        found = kernel.scan(MaskedScores(scores), 5, cells, True).double_ranks.tolist()
+    finally:
+        torch.set_flush_denormal(False)
+    assert found == expected or not is_supported

@@ -30,6 +30,7 @@ from weft.ranking import (
     remove_seen,
     restrict_lists,
 )
+from weft.ranking.kernels.row_scan import RowScan
 from weft.ranking.positions import (
     ObservedPositions,
     Positions,
@@ -74,12 +75,14 @@ class RankingOptions:
 
     `depth`: the largest cut-off, 0 if no metric has one. `relevance_threshold`: the lowest rating
     of a relevant item (None: any rating above 0). `estimator`: estimates ranks among all items from
-    ranks among sampled negatives."""
+    ranks among sampled negatives. `counts_ranks`: some metric reads the ranks of relevant items
+    among all scores, which are then counted in the same pass."""
 
     tie_rule: TieRule
     depth: int
     relevance_threshold: float | None = None
     estimator: RankEstimator | None = None
+    counts_ranks: bool = False
 
 
 class Batch:
@@ -92,7 +95,8 @@ class Batch:
 
     `rank()` sets `ranking`, one position deeper than the largest cut-off to see ties at the cut;
     `items [batch, depth]`, the ranked items, -1 after the end of a list; and `values`, their
-    scores, `-inf` there. `depth` is the largest cut-off, or the number of items if that is less."""
+    scores, `-inf` there; and `scan`, if one pass over the scores gave all of it. `depth` is the
+    largest cut-off, or the number of items if that is less."""
 
     ranking: Ranking
     items: Tensor
@@ -114,6 +118,8 @@ class Batch:
         self.dtype = float_type(self.device)
         self.is_host_readable = is_host_readable(self.device)
         self.tie_rule, self.estimator = options.tie_rule, options.estimator
+        self.counts_ranks = options.counts_ranks
+        self.scan: RowScan | None = None
         # Positions beyond the catalogue are empty; 1, so that an empty catalogue has a position.
         self.depth = min(options.depth, max(1, truth.num_items))
         self.sample_sizes = inputs.sample_sizes
@@ -190,7 +196,12 @@ class Batch:
 
         Return False if scores contain NaN or +inf, which must be refused."""
         depth, scores = self.depth, self.scores
-        if scores is not None and depth:
+        if scores is not None and depth and self.tie_rule.name == "index" and scores.data.numel():
+            self.scan = get_kernel(self.device).scan(
+                scores, depth + 1, self.relevant, self.counts_ranks
+            )
+            self.ranking = Ranking.from_lists(self.scan.values, self.scan.items)
+        elif scores is not None and depth:
             self.ranking = self.tie_rule.rank(
                 scores, depth + 1, user_keys=self.user_keys, relevant=self.relevant
             )
@@ -236,6 +247,8 @@ class Batch:
     @cached_property
     def relevant_scores(self) -> Tensor:
         """The masked score of each relevant item, `-inf` if not offered, listed or valid, `[n]`."""
+        if self.scan is not None:
+            return self.scan.scores
         if self.lists is not None:
             scores = self.lists.scores_at(self.relevant.keys)
         elif self.scores is not None:
@@ -247,6 +260,8 @@ class Batch:
     @cached_property
     def hit_positions(self) -> Tensor:
         """The position of each relevant item from 0, `depth` if it is not in the list, `[n]`."""
+        if self.scan is not None:
+            return self.scan.positions
         if self.lists is None:
             return get_kernel(self.device).find_positions(
                 self.items, self.values, self.relevant, self.relevant_scores

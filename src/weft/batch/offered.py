@@ -52,7 +52,7 @@ class OfferedItems:
             return (self._num_unmasked - self._num_masked).to(batch.dtype)
         if batch.scores is None:
             return torch.zeros(batch.size, dtype=batch.dtype, device=batch.device)
-        if "rank_sums" in vars(self):  # counted along with the ranks
+        if batch.counts_ranks:  # which counts these, too
             return self.rank_sums[1].to(batch.dtype)
         return count_offered(batch.scores).to(batch.dtype)
 
@@ -104,6 +104,9 @@ class OfferedItems:
 
         The doubled rank of an item counts the items above it plus those at least as high."""
         batch = self._batch
+        scan = batch.scan
+        if scan is not None and scan.double_ranks is not None and scan.offered is not None:
+            return scan.double_ranks, scan.offered
         if batch.lists is not None:
             lists = batch.ordered_lists
             index, is_listed = lists.locate(self._relevant.keys)

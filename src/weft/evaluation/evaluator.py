@@ -204,6 +204,7 @@ class Evaluator(EvaluatorState):
             self.metric_set.depth,
             relevance_threshold=settings.relevance_threshold,
             estimator=self.estimator,
+            counts_ranks=self.metric_set.counts_ranks,
         )
         self.stateful_metrics = list(self.metric_set.stateful.values())
         self.own_metrics = nn.ModuleList(self.stateful_metrics)

@@ -82,6 +82,7 @@ class MetricSet:
             self._add_metric(spec, metric_class, inputs, counting)
         self.cutoffs = tuple(sorted({spec.k for spec in self.specs if spec.k is not None}))
         self.depth = max(self.cutoffs, default=0)
+        self.counts_ranks = any(metric.needs_all_scores for metric in self.formulas.values())
         self.layout = self._build_layout(exposure)
 
     def _add_metric(

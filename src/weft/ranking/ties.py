@@ -12,6 +12,7 @@ from weft.data.devices import DeviceColumn, is_host_readable
 from weft.data.tensors import SparseRows
 from weft.errors import check_choice, check_int
 from weft.ranking.kernels import get_kernel, top_k
+from weft.ranking.kernels.row_scan import pad_lists
 from weft.ranking.masked_scores import MaskedScores
 
 TIE_RULES = choices(TieRuleName)
@@ -26,6 +27,14 @@ class Ranking:
 
     items: Tensor
     values: Tensor
+
+    @classmethod
+    def from_lists(cls, values: Tensor, items: Tensor) -> Ranking:
+        """Return the ranking of lists in which items with the score `-inf` come last."""
+        # Usually all lists are full.
+        if is_host_readable(values.device) and bool((values[:, -1:] > -torch.inf).all()):
+            return cls(items, values)
+        return cls(torch.where(values > -torch.inf, items, -1), values)
 
 
 class TieRule:
@@ -52,11 +61,7 @@ class TieRule:
             values, items = self._rank_by_hash(scores, depth, user_keys)
         else:
             values, items = self._rank_by_relevance(scores, depth, relevant)
-        missing = depth - values.shape[1]
-        if missing:
-            values = torch.nn.functional.pad(values, (0, missing), value=-torch.inf)
-            items = torch.nn.functional.pad(items, (0, missing), value=-1)
-        return Ranking(torch.where(values > -torch.inf, items, -1), values)
+        return Ranking.from_lists(*pad_lists(values, items, depth))
 
     def hash(self, user_keys: Tensor, items: Tensor) -> Tensor:
         """Return a nonnegative random number for each (user, item); `items [batch, n]`."""

@@ -2,7 +2,8 @@
 
 `any_device` is torch alone, with fixed shapes. `numpy_cpu` is several times faster on the CPU.
 `native_cpu` is compiled, faster still, and available if a C++ compiler was present at installation.
-All give bit-equal answers, and none writes to the scores. `top_k` uses the kernel of the scores'
+All give bit-equal answers, and none writes to the scores. `scan` answers everything that a batch
+needs; the compiled kernel does so in one pass over each row. `top_k` uses the kernel of the scores'
 device."""
 
 from __future__ import annotations
@@ -19,11 +20,19 @@ from weft._native import is_built
 from weft.data.devices import is_host_readable
 from weft.data.tensors import SparseRows
 from weft.ranking.kernels import any_device, native_cpu, numpy_cpu
+from weft.ranking.kernels.row_scan import RowScan
 from weft.ranking.masked_scores import MaskedScores
 
 
 class Kernel(Protocol):
     """The operations that read scores `[batch, items]`."""
+
+    def scan(self, scores: MaskedScores, k: int, rows: SparseRows, counts_ranks: bool) -> RowScan:
+        """Return the k best of each row, and the scores and positions of interactions.
+
+        With `counts_ranks`, also the doubled ranks of the interactions, and the number of offered
+        items. k is at least 2, and may exceed the number of items, which is at least 1."""
+        ...
 
     def read(self, scores: MaskedScores, rows: SparseRows) -> Tensor:
         """Return the score of each interaction, `[n]`; contiguous scores are expected."""

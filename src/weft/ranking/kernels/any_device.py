@@ -11,6 +11,7 @@ from torch import Tensor
 
 from weft.data.devices import is_host_readable
 from weft.data.tensors import SparseRows
+from weft.ranking.kernels.row_scan import compose_scan
 from weft.ranking.masked_scores import MaskedScores
 
 # Scores and rows of a tile: more rows of few items are no faster, and take memory.
@@ -143,3 +144,6 @@ def _find_by_table(items: Tensor, positions: Tensor, rows: SparseRows) -> Tensor
         out = torch.where(is_in_tile, looked_up, out)
         table.scatter_(0, keys, depth)
     return rows.fill_invalid(out, depth)
+
+
+scan = compose_scan(top_k, read, find_positions, double_ranks)

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from weft.data.tensors import SparseRows
 from weft.ranking.kernels.any_device import read, reveal_masked
+from weft.ranking.kernels.row_scan import compose_scan
 from weft.ranking.masked_scores import MaskedScores
 
-__all__ = ["double_ranks", "find_positions", "read", "top_k"]
+__all__ = ["double_ranks", "find_positions", "read", "scan", "top_k"]
 
 Scores = NDArray[Any]
 Indices = NDArray[np.int64]
@@ -229,3 +230,6 @@ def find_positions(items: Tensor, values: Tensor, rows: SparseRows, scores: Tens
         number, position = np.divmod(np.flatnonzero(is_equal), max(1, depth))
         positions[index[number]] = position
     return torch.from_numpy(positions)
+
+
+scan = compose_scan(top_k, read, find_positions, double_ranks)
