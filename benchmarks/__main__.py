@@ -262,6 +262,12 @@ def show_files(given: argparse.Namespace) -> None:
         for r in files.compare()
     )
     _table(["", "file", "time / polars reads it", "peak memory", "peak when polars reads it"], rows)
+    large = files.measure_large()
+    print(
+        f"\n{large.rows:,} rows ({large.megabytes:,.0f} MB of Parquet) with memory={large.memory}, "
+        f"sorted on disk: {large.peak_beyond_libraries:.2f} GiB beyond the interpreter and "
+        f"libraries, {large.seconds:.0f} s."
+    )
 
 
 def show_sampled(given: argparse.Namespace) -> None:

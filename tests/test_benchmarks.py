@@ -105,6 +105,13 @@ def test_file_benchmark_runs(ids, kind, tmp_path, capsys):
     assert result.counts["users"] == 30 and 0 < result["Recall@100"] < 1
 
 
+@pytest.mark.slow
+def test_benchmark_of_lists_on_disk_runs(monkeypatch):
+    monkeypatch.setattr(files, "PART_USERS", 20)
+    row = files.measure_large(users=50, memory="1KiB")
+    assert row.rows == 50 * files.LENGTH and row.peak_beyond_libraries >= 0
+
+
 def test_sampled_benchmark_runs():
     results = {name: call() for name, call in sampled.cases(users=12, items=1_200).items()}
     assert {result.counts["evaluated_users"] for result in results.values()} == {12}

@@ -49,6 +49,7 @@ VALUES = {
     "slices": [{"activity": "quantiles(2)"}, {"activty": "quantiles(2)"}],
     "batch_size": [2, 0],
     "device": ["cpu"],
+    "memory": ["1KiB", "much"],
 }
 
 

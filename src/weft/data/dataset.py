@@ -343,7 +343,7 @@ def _local_stats(
     """Return the facts about all users, where these are all."""
     notes: list[str] = []
     if isinstance(tables.source, ListSource) and rows.lists is not None:
-        notes += common_user_notes(tables.source.table.entries, axes.users, tables.truth)
+        notes += common_user_notes(tables.source, axes.users, tables.truth)
         if not has_common_items(rows.lists.items, rows.truth.items, axes.items.size):
             notes.append(NO_HITS)
     in_order = axes.items.size if tables.has_item_order else 0

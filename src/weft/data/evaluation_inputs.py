@@ -138,7 +138,7 @@ class InputTables:
 
     def files(self) -> dict[str, FileTable]:
         """Return the files that were read, by the name of the input."""
-        lists = self.source.table.entries if isinstance(self.source, ListSource) else None
+        lists = self.source.table.file if isinstance(self.source, ListSource) else None
         tables: dict[str, Any] = {
             "source": lists,
             "truth": self.truth,
@@ -222,7 +222,7 @@ def list_axes(tables: InputTables, items: Vocabulary | None, *, orders_ties_by_i
         raise SettingError(LISTS_NAME_USERS)
     if items is None:
         items = _catalogue(tables, orders_ties_by_id=orders_ties_by_id)
-    users = Vocabulary.from_data("user", [source.table.users], origin=source.table.entries.where)
+    users = Vocabulary.from_data("user", [source.table.users], origin=source.table.where)
     return Axes(users, items)
 
 
@@ -288,13 +288,13 @@ def _catalogue(tables: InputTables, *, orders_ties_by_id: bool) -> Vocabulary:
     for table in (*tables.interactions, *candidates):
         if table.shape is not None:
             return Vocabulary.from_size("item", table.shape[1], origin=table.where)
-    lists = tables.source.table.entries
+    lists = tables.source.table
     listed = Vocabulary.from_data("item", [lists.items], origin=lists.where)
     for table in tables.interactions:
         if listed.ids.dtype.is_integer() != table.items.dtype.is_integer():
             listed.encode(table.items, table.where)  # raises: the ids have different types
     others = [distinct_ids(table.items) for table in tables.interactions]
-    if lists.table is not None:
+    if lists.file is not None:
         check_common_items(lists.where, tables.truth.where, listed, others)
     ids = [listed.ids, *others, *(distinct_ids(table.items) for table in candidates)]
     items = Vocabulary.from_data("item", ids, origin=lists.where)
@@ -314,12 +314,13 @@ def check_common_items(lists: str, truth: str, listed: Vocabulary, others: list[
 
 
 def common_user_notes(
-    lists: InteractionTable, users: Vocabulary, truth: InteractionTable
+    source: ListSource, users: Vocabulary, truth: InteractionTable
 ) -> Iterator[str]:
     """Yield a note if lists and truth have no user in common. Raises `InputError` for files."""
     judged = named_users(truth)
     if users.size and len(judged) and (users.encode(judged, truth.where) < 0).all():
-        are_files = lists.table is not None or truth.table is not None
+        lists = source.table
+        are_files = lists.file is not None or truth.table is not None
         yield no_common_user(lists.where, truth.where, users.ids, judged, are_files=are_files)
 
 

@@ -227,6 +227,10 @@ class InteractionTable:
             lines.append(f"  ... {len(rows):,} rows in all")
         return "\n".join(lines)
 
+    def format_all(self) -> str:
+        """Return the first rows for a message, one per line."""
+        return self.format_rows(np.ones(len(self.values), dtype=np.bool_))
+
     def filter(self, mask: NDArray[np.bool_]) -> InteractionTable:
         """Return the rows of a mask, with their numbers and with all users."""
         rows = np.flatnonzero(mask)

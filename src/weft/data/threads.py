@@ -18,6 +18,8 @@ from typing import NamedTuple, ParamSpec, TypeVar
 
 import torch
 
+from weft.data.cgroups import iter_cgroups
+
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")
 
@@ -127,27 +129,8 @@ def cgroup_cpus(root: Path = Path("/")) -> float:
     """Return the quota of CPUs of this process's cgroups (version 1 or 2); infinite without one.
 
     `root` is the folder that holds `proc` and `sys`."""
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return math.inf
-    quotas = [math.inf]
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            folder = root / "sys/fs/cgroup"
-        elif "cpu" in controllers.split(","):
-            folder = root / "sys/fs/cgroup" / controllers
-            folder = folder if folder.exists() else root / "sys/fs/cgroup/cpu"
-        else:
-            continue
-        # The quotas of all groups above apply, too. A container may not see its own path.
-        own = folder / path.lstrip("/")
-        for group in (own, *own.parents):
-            if group == folder.parent:
-                break
-            quotas += _read_quota(group)
-    return min(quotas)
+    quotas = (quota for group in iter_cgroups("cpu", root) for quota in _read_quota(group))
+    return min(quotas, default=math.inf)
 
 
 def _read_quota(group: Path) -> Iterator[float]:

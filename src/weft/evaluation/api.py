@@ -73,6 +73,7 @@ def evaluate(
     profile: str | None = None,
     batch_size: int | None = None,
     device: torch.device | str | None = None,
+    memory: int | str | None = None,
     progress: bool = False,
     checkpoint: str | Path | None = None,
     name: str | None = None,
@@ -158,6 +159,9 @@ def evaluate(
         unless they are given.
     batch_size, device, progress
         Execution; they do not change results.
+    memory
+        The memory for recommendation lists, in bytes or as `"4GiB"`, by default half of what is
+        available. Files that need more are sorted in temporary files, with the same results.
     checkpoint
         A file in which progress is saved once a minute, and from which an interrupted evaluation
         resumes. It is removed at the end.
@@ -201,6 +205,7 @@ def evaluate(
         profile=profile,
         batch_size=batch_size,
         device=device,
+        memory=memory,
         progress=progress,
         checkpoint=checkpoint,
         name=name,

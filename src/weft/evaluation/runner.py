@@ -61,7 +61,7 @@ def build_run(
     if inputs.has_lists and settings.candidates != "listed":
         _check_trait(classes, "needs_all_scores", ALL_SCORES)
     device = None if settings.device is None else _find_device(settings.device)
-    inputs = replace(inputs, source=open_source(inputs.source))
+    inputs = replace(inputs, source=open_source(inputs.source, settings.memory))
     if isinstance(inputs.source, ListSource) and not inputs.source.table.has_scores:
         _check_trait(
             classes,

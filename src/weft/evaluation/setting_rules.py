@@ -5,6 +5,7 @@ Also how the command line and YAML spell a setting (`Option`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -164,6 +165,24 @@ def read_path(name: str, value: Any) -> Path:
     return Path(value)
 
 
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([KMGT]?)(i?)B?", re.IGNORECASE)
+
+
+def read_memory(name: str, value: Any) -> int:
+    """Return a number of bytes from 1 up, given as a number or as a text such as "1.5GiB"."""
+    found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is not None:
+        number, unit, is_binary = found.groups()
+        power = " KMGT".index(unit.upper() or " ")
+        value = int(float(number) * (1024 if is_binary else 1000) ** power)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise SettingError(
+            f"{setting_ref(name, value)}; it must be a number of bytes from 1 up, or a text like "
+            "'4GiB' or '500MB'."
+        )
+    return value
+
+
 def checked(check: Callable[..., Any], **constraints: Any) -> BeforeValidator:
     """Return a validator that calls `check(field_name, value, **constraints)`, except for None."""
 
@@ -193,6 +212,16 @@ Seed = Annotated[
 ]
 Device = Annotated[
     Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}], "default": None})
+]
+MemorySize = Annotated[
+    Any,
+    checked(read_memory),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}, {"type": "null"}],
+            "default": None,
+        }
+    ),
 ]
 Metrics = Annotated[
     tuple[Any, ...],

@@ -49,6 +49,7 @@ from weft.evaluation.setting_rules import (
     Bool,
     Cutoffs,
     Device,
+    MemorySize,
     Metrics,
     Option,
     Seed,
@@ -269,6 +270,11 @@ class EvaluationSettings(BaseModel):
     ] = Field(default=None, ge=1, description="Number of users per batch.")
     device: Annotated[Device, Option(EXECUTION, changes_results=False)] = Field(
         default=None, description="Where to compute, such as cpu or cuda:0."
+    )
+    memory: Annotated[MemorySize, Option(EXECUTION, metavar="SIZE", changes_results=False)] = Field(
+        default=None,
+        description="Memory for recommendation lists, such as 4GiB. Files that need more are "
+        "sorted on disk. Default: half of the available memory.",
     )
     progress: Annotated[Bool, Option(EXECUTION, None, None, changes_results=False)] = Field(
         default=False, description="Show a progress bar on a terminal."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,10 @@ from weft.data.readers.scans import collect
 if TYPE_CHECKING:
     import polars as pl
 
+# Reads columns of a scan by name, given their expressions and the names of those with strings.
+CollectColumns = Callable[
+    ["pl.LazyFrame", Mapping[str, "pl.Expr"], Collection[str]], dict[str, "pl.Series"]
+]
 # Rows from which it is decided whether users come in runs, and how long these must be.
 _HEAD_ROWS = 1 << 12
 _MIN_RUN_ROWS = 8

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.data.readers.column_reader import CollectColumns, collect_columns
 from weft.data.readers.file_settings import File as File
 from weft.data.readers.layouts import FileLayout, broken_parquet, detect_layout
 from weft.data.readers.paths import open_parts
@@ -86,13 +87,18 @@ def is_file(data: Any) -> bool:
 
 
 def read_table(
-    data: str | Path | File | FileTable, where: str, *, use: str | None = None
+    data: str | Path | File | FileTable,
+    where: str,
+    *,
+    use: str | None = None,
+    collect: CollectColumns = collect_columns,
 ) -> FileTable:
     """Return the content of a file; `evaluate` accepts it wherever it accepts the file.
 
     `where` names the data in messages. `use` decides which columns are read: "lists", "truth",
     "train", "candidates", "items", "users", "user_groups", "item_clusters" or "item_features". By
-    default it is `where` if that is one of these, else "lists".
+    default it is `where` if that is one of these, else "lists". `collect` reads the columns of a
+    scan; a `RowStream` keeps the scan instead, for files that do not fit into memory.
     """
     if isinstance(data, FileTable):
         return data
@@ -104,7 +110,7 @@ def read_table(
         layouts = [detect_layout(part, file, use in ID_LISTS) for part in parts]
         _check_same_columns(layouts)
         roles, unused = assign_roles(layouts[0], file.columns, use, where)
-        columns, all_users = _read_columns(layouts, roles, file.ids, where)
+        columns, all_users = _read_columns(layouts, roles, file.ids, where, collect)
     if not len(next(iter(columns.values()))) and use in ("lists", "truth") and all_users is None:
         below = " below its header" if layouts[0].has_header else ""
         raise InputError(f"{where} has no rows{below}.")
@@ -137,7 +143,7 @@ def _notes(layout: FileLayout, columns: Mapping[str, pl.Series], file: File) -> 
 
 
 def _read_columns(
-    layouts: list[FileLayout], roles: dict[str, str], ids: str, where: str
+    layouts: list[FileLayout], roles: dict[str, str], ids: str, where: str, collect: CollectColumns
 ) -> tuple[dict[str, pl.Series], pl.Series | None]:
     """Return the column of each role, and all users if the file names users without rows."""
     import polars as pl
@@ -148,7 +154,7 @@ def _read_columns(
         return {role: columns[role] for role in roles}, users
     read = read_text if layouts[0].format == "text" else read_typed
     try:
-        columns = read(layouts, roles, ids, where)
+        columns = read(layouts, roles, ids, where, collect)
     except (pl.exceptions.PolarsError, OSError) as error:
         check_rows(layouts, roles, ids)
         if layouts[0].format == "parquet":

@@ -152,6 +152,11 @@ def _cannot_read(path: Path, where: str, error: OSError | ValueError) -> InputEr
     return InputError(f"{_label(where, path)} cannot be read: {reason}.")
 
 
+def find_compression(start: bytes) -> str:
+    """Return the compression of a file by its first bytes; empty if it has none."""
+    return next((kind for magic, kind in _COMPRESSIONS.items() if start.startswith(magic)), "")
+
+
 def _open_part(part: PartFile, target: Path, where: str) -> PartFile:
     """Return the part with plain content, which is written to `target` if it has to be changed."""
     path = part.path
@@ -169,10 +174,9 @@ def _open_part(part: PartFile, target: Path, where: str) -> PartFile:
                 f"{_label(where, path)} is {kind}, which is not read here; expected UTF-8 text or "
                 "Parquet, as it is or packed by gzip, bzip2, xz or zstd."
             )
-    for magic, compression in _COMPRESSIONS.items():
-        if start.startswith(magic):
-            _unpack(part.plain, target, _label(where, path), compression)
-            part = PartFile(path, target)
+    if compression := find_compression(start):
+        _unpack(part.plain, target, _label(where, path), compression)
+        part = PartFile(path, target)
     return _repair_text(part, target.with_name(f"{target.name}-text"))
 
 

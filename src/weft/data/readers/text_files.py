@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.data.readers.column_reader import collect_columns
+from weft.data.readers.column_reader import CollectColumns
 from weft.data.readers.file_settings import SPACES
 from weft.data.readers.layouts import TREC_COMMENT, FileLayout
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
@@ -29,7 +29,11 @@ _WIDER_TYPE = {"int32": "int64", "int64": "string"}
 
 
 def read_text(
-    layouts: list[FileLayout], roles: Mapping[str, str], ids: str, where: str
+    layouts: list[FileLayout],
+    roles: Mapping[str, str],
+    ids: str,
+    where: str,
+    collect: CollectColumns,
 ) -> dict[str, pl.Series]:
     """Return the column of each role; raise `InputError` or a polars error for invalid rows."""
     import polars as pl
@@ -38,7 +42,7 @@ def read_text(
         return {
             role: pl.Series(dtype=pl.Int64 if role in ID_ROLES else pl.Float64) for role in roles
         }
-    scan = _TextScan(layouts, roles, ids)
+    scan = _TextScan(layouts, roles, ids, collect)
     if scan.is_csv and any(has_odd_quotes(one.part) and has_quoted_field(one) for one in layouts):
         check_rows(layouts, roles, ids)  # a quote is left open, if none is inside a field
     columns = scan.read()
@@ -56,8 +60,15 @@ def read_text(
 class _TextScan:
     """A scan over text files that starts with the fastest way to read them and can be relaxed."""
 
-    def __init__(self, layouts: list[FileLayout], roles: Mapping[str, str], ids: str) -> None:
+    def __init__(
+        self,
+        layouts: list[FileLayout],
+        roles: Mapping[str, str],
+        ids: str,
+        collect: CollectColumns,
+    ) -> None:
         self._layouts = layouts
+        self._collect_columns = collect
         self._positions = {role: layouts[0].names.index(name) for role, name in roles.items()}
         self._id_types = {
             role: _guess_id_type(layouts[0].sample, position, ids)
@@ -126,7 +137,7 @@ class _TextScan:
                 columns[role] = column.str.strip_chars().cast(pl.Float64, strict=False)
         columns["irregular"] = pl.col("irregular")
         strings = {role for role, kind in self._id_types.items() if kind == "string"}
-        return collect_columns(scan.filter(~pl.col("is_empty")), columns, strings)
+        return self._collect_columns(scan.filter(~pl.col("is_empty")), columns, strings)
 
     def _scan(self, layout: FileLayout) -> pl.LazyFrame:
         """Scan columns "0", "1", ..., `is_empty`, and `irregular` (wrong number of fields?)."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from weft.data.readers.column_reader import collect_columns
+from weft.data.readers.column_reader import CollectColumns
 from weft.data.readers.layouts import FileLayout
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
 from weft.data.readers.row_errors import check_rows, has_suspect_lines
@@ -22,7 +22,11 @@ _Types = dict[str, Any]  # the polars type of each role's column
 
 
 def read_typed(
-    layouts: list[FileLayout], roles: Mapping[str, str], ids: str, where: str
+    layouts: list[FileLayout],
+    roles: Mapping[str, str],
+    ids: str,
+    where: str,
+    collect_columns: CollectColumns,
 ) -> dict[str, pl.Series]:
     """Return the column of each role; raise `InputError` or a polars error for invalid rows."""
     types = [
@@ -35,7 +39,12 @@ def read_typed(
             check_rows([layout], roles, ids)
     names = [layout.part.path.name for layout in layouts]
     strings = find_string_ids(names, types, ids, where)
-    columns = _collect_narrow(layouts, types, roles, strings, where)
+    columns = _collect_narrow(layouts, types, roles, strings, collect_columns)
+    if columns is None:
+        raise InputError(
+            f"{where} has ids beyond 63 bits; read them as strings, with the setting "
+            f"{setting_ref('ids', 'string')} of the file."
+        )
     check_precision(columns, types, roles, where)
     if any(columns[role].null_count() for role in columns if role in ID_ROLES):
         check_rows(layouts, roles, ids)
@@ -47,29 +56,27 @@ def _collect_narrow(
     types: list[_Types],
     roles: Mapping[str, str],
     strings: set[str],
-    where: str,
-) -> dict[str, pl.Series]:
-    """Read all parts, with integer ids of 32 bits, or of 64 if they do not fit."""
+    collect_columns: CollectColumns,
+) -> dict[str, pl.Series] | None:
+    """Read all parts, with integer ids of 32 bits, or of 64; None if they fit neither."""
     import polars as pl
 
     for integer in (pl.Int32, pl.Int64):
+        scan = _scan_typed(layouts, types, roles, strings=strings, integer=integer)
         with suppress(pl.exceptions.InvalidOperationError):
-            return _collect_typed(layouts, types, roles, strings=strings, integer=integer)
-    raise InputError(
-        f"{where} has ids beyond 63 bits; read them as strings, with the setting "
-        f"{setting_ref('ids', 'string')} of the file."
-    )
+            return collect_columns(scan, {role: pl.col(role) for role in roles}, strings)
+    return None
 
 
-def _collect_typed(
+def _scan_typed(
     layouts: list[FileLayout],
     types: list[_Types],
     roles: Mapping[str, str],
     *,
     strings: set[str],
     integer: Any,
-) -> dict[str, pl.Series]:
-    """Read all parts, with ids of the roles `strings` as strings and other ids as `integer`."""
+) -> pl.LazyFrame:
+    """Scan all parts, with ids of the roles `strings` as strings and other ids as `integer`."""
     import polars as pl
 
     def select(role: str, dtype: Any) -> pl.Expr:
@@ -86,8 +93,7 @@ def _collect_typed(
             path = glob.escape(str(layout.part.plain))  # polars reads names as patterns
             scan = pl.scan_ndjson(path, schema=schema)
         scans.append(scan.select(select(role, dtype) for role, dtype in part_types.items()))
-    scan = pl.concat(scans)
-    return collect_columns(scan, {role: pl.col(role) for role in roles}, strings)
+    return pl.concat(scans)
 
 
 def convert_column(role: str, name: str, dtype: Any, *, is_string: bool) -> pl.Expr:

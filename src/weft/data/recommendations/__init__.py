@@ -1,6 +1,7 @@
 """Recommendation lists, by stage of an evaluation.
 
 `ListTable`     as read, under the caller's ids
+`SpilledLists`  in a file that does not fit into memory
 `EncodedLists`  all lists by code, best item first
 `BatchLists`    the lists of one batch as tensors on its device
 
@@ -14,12 +15,15 @@ from weft.data.recommendations.list_table import (
     are_lists,
     read_lists,
 )
+from weft.data.recommendations.spilled_lists import SpilledLists, open_lists
 
 __all__ = [
     "ROW_RANK_OFFSET",
     "BatchLists",
     "EncodedLists",
     "ListTable",
+    "SpilledLists",
     "are_lists",
+    "open_lists",
     "read_lists",
 ]

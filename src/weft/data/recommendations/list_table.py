@@ -16,9 +16,10 @@ from torch import Tensor
 from weft._native import call, is_built
 from weft.data.devices import float_type, is_host_readable
 from weft.data.interactions import Interactions, InteractionTable
-from weft.data.readers.files import is_file
+from weft.data.readers.files import FileTable, is_file
 from weft.data.readers.roles import COLUMNS
 from weft.data.recommendations.batch_lists import BatchLists
+from weft.data.recommendations.disk_arrays import DiskArray
 from weft.data.recommendations.row_groups import RowGroups
 from weft.data.row_readers import is_frame, read_rows
 from weft.data.sorting import (
@@ -37,11 +38,14 @@ if TYPE_CHECKING:
 _FEW_ROWS = 16  # tables that are too small for their order to matter
 _MAX_NATIVE_LISTS = 1 << 31
 _SAMPLE_ENTRIES = 1 << 16  # entries in a fingerprint
+_TILE_SAMPLES = 1 << 12  # read at once
+# Rows by what they repeat of their list: "item" or "rank".
+Duplicates = dict[str, InteractionTable]
 # Added to row numbers that serve as ranks of partitioned lists, so that they are no positions.
 ROW_RANK_OFFSET = 0.5
 
 
-def _code_type(vocabulary: Vocabulary) -> type[np.signedinteger[Any]]:
+def code_type(vocabulary: Vocabulary) -> type[np.signedinteger[Any]]:
     """Return the type of codes, which the native loops support if it is int32."""
     return np.int32 if vocabulary.size < 1 << 31 else np.int64
 
@@ -60,14 +64,14 @@ def read_lists(data: Any, where: str = "source") -> ListTable:
     entries = rows.to_interactions("score", 0.0)
     ranks = rows.frame["rank"].to_numpy() if "rank" in rows.frame.columns else None
     if not entries.value_name and ranks is None:
-        _check_similar_names(rows.unused_columns, entries.where)
+        check_similar_names(rows.unused_columns, entries.where)
     entries.check_finite()
     if ranks is not None:
         replace(entries, values=ranks, value_name="rank").check_finite()
     return ListTable(entries, ranks, rows.unused_columns, rows.has_undeclared_rows)
 
 
-def _check_similar_names(unused_columns: tuple[str, ...], where: str) -> None:
+def check_similar_names(unused_columns: tuple[str, ...], where: str) -> None:
     """Raise if lists without scores and ranks have a column with nearly the name of one."""
     for name in unused_columns:
         if hint := did_you_mean(name, (*COLUMNS["score"], *COLUMNS["rank"])):
@@ -75,6 +79,28 @@ def _check_similar_names(unused_columns: tuple[str, ...], where: str) -> None:
                 f"{where} has neither a column of scores nor one of ranks, but one named "
                 f"{name!r}.{hint} Rename it, or drop it if the rows of each user stand best first."
             )
+
+
+def ranking_criterion(*, has_scores: bool, has_ranks: bool) -> str:
+    """Return what lists are ranked by: "rank", "score", or "rows" for the order of rows."""
+    if has_ranks:
+        return "rank"
+    return "score" if has_scores else "rows"
+
+
+def check_unique(duplicates: Duplicates) -> None:
+    """Raise `InputError` with the rows that repeat an item or a rank of their list."""
+    if (rows := duplicates.get("item")) is not None:
+        raise InputError(
+            f"{rows.where} holds the same item twice in a list:\n{rows.format_all()}\nEach item "
+            f"may occur once per user; {setting_ref('duplicates', 'keep-best')} keeps the "
+            "best-ranked one."
+        )
+    if (rows := duplicates.get("rank")) is not None:
+        raise InputError(
+            f"{rows.where} gives one rank to several items of a list:\n{rows.format_all()}\nThe "
+            "ranks of a user must differ."
+        )
 
 
 @dataclass(frozen=True)
@@ -87,6 +113,16 @@ class ListTable:
     has_undeclared_rows: bool = False  # users are row numbers, which the caller does not say
 
     @property
+    def where(self) -> str:
+        """The data in messages."""
+        return self.entries.where
+
+    @property
+    def file(self) -> FileTable | None:
+        """The file that the lists are from."""
+        return self.entries.table
+
+    @property
     def has_scores(self) -> bool:
         """True if items have scores."""
         return self.entries.value_name == "score"
@@ -94,9 +130,7 @@ class ListTable:
     @property
     def order(self) -> str:
         """The criterion of ranking: "rank", "score", or "rows" for the order of rows."""
-        if self.ranks is not None:
-            return "rank"
-        return "score" if self.has_scores else "rows"
+        return ranking_criterion(has_scores=self.has_scores, has_ranks=self.ranks is not None)
 
     @cached_property
     def runs(self) -> tuple[pl.Series, Numbers] | None:
@@ -115,6 +149,11 @@ class ListTable:
             return self.entries.all_users
         return self.entries.users if self.runs is None else self.runs[0]
 
+    @property
+    def items(self) -> pl.Series:
+        """The items of the lists; they may repeat."""
+        return self.entries.items
+
     def encode(
         self, users: Vocabulary, items: Vocabulary, *, keep_best: bool = False
     ) -> EncodedLists:
@@ -123,14 +162,23 @@ class ListTable:
         Raise `InputError` for a rank that occurs twice in a list and, unless `keep_best`, for an
         item that does. With `keep_best` the best entry of an item stays.
         """
+        lists, duplicates = self.encode_unchecked(users, items, keep_best=keep_best)
+        check_unique(duplicates)
+        return lists
+
+    def encode_unchecked(
+        self, users: Vocabulary, items: Vocabulary, *, keep_best: bool
+    ) -> tuple[EncodedLists, Duplicates]:
+        """Return the lists as `encode` does, and the rows for which it raises an error."""
         groups = self._group_by_user(users)
         offsets = groups.offsets
-        listed = groups.group(self.entries.encode_items(items, dtype=_code_type(items)))
+        listed = groups.group(self.entries.encode_items(items, dtype=code_type(items)))
         num_rank_gaps = self._count_rank_gaps(groups)
         scores = groups.group(self.entries.values)
         merit = scores if self.order == "score" else None
         if self.ranks is not None:
             merit = -groups.group(self.ranks)
+        repeating: Duplicates = {}
         if not self._is_sorted(offsets, listed, merit, items.size):
             scores, duplicates = self._sort(
                 offsets,
@@ -143,11 +191,16 @@ class ListTable:
             )
             is_duplicate = self._mask_rows(groups, duplicates["item"])
             if keep_best and is_duplicate.any():
-                lists = self._filter(~is_duplicate).encode(users, items)
+                kept = self._filter(~is_duplicate)
+                lists, repeating = kept.encode_unchecked(users, items, keep_best=False)
                 num_dropped = int(is_duplicate.sum())
-                return replace(lists, num_dropped=num_dropped, num_rank_gaps=num_rank_gaps)
-            self._check_unique(is_duplicate, self._mask_rows(groups, duplicates["rank"]))
-        return EncodedLists(
+                lists = replace(lists, num_dropped=num_dropped, num_rank_gaps=num_rank_gaps)
+                return lists, repeating
+            masks = {"item": is_duplicate, "rank": self._mask_rows(groups, duplicates["rank"])}
+            repeating = {
+                kind: self.entries.filter(mask) for kind, mask in masks.items() if mask.any()
+            }
+        lists = EncodedLists(
             offsets,
             listed,
             scores if self.has_scores else None,
@@ -155,6 +208,7 @@ class ListTable:
             is_order_given=self.order != "score",
             num_rank_gaps=num_rank_gaps,
         )
+        return lists, repeating
 
     def _count_rank_gaps(self, groups: RowGroups) -> int:
         """Return how many lists have ranks that start after 1 or leave numbers out.
@@ -224,7 +278,7 @@ class ListTable:
         if self.runs is not None:
             owners, starts = self.runs
             lengths = np.diff(starts, append=len(self.entries.values))
-        codes = users.encode(owners, self.entries.where, dtype=_code_type(users))
+        codes = users.encode(owners, self.entries.where, dtype=code_type(users))
         return RowGroups.from_owners(codes, users.size, lengths)
 
     def _mask_rows(self, groups: RowGroups, entries: list[Numbers]) -> NDArray[np.bool_]:
@@ -238,23 +292,6 @@ class ListTable:
         ranks = None if self.ranks is None else self.ranks[rows]
         return replace(self, entries=self.entries.filter(rows), ranks=ranks)
 
-    def _check_unique(
-        self, has_duplicate_item: NDArray[np.bool_], has_duplicate_rank: NDArray[np.bool_]
-    ) -> None:
-        """Raise `InputError` with the rows that repeat an item or a rank of their list."""
-        where = self.entries.where
-        if has_duplicate_item.any():
-            raise InputError(
-                f"{where} holds the same item twice in a list:\n"
-                f"{self.entries.format_rows(has_duplicate_item)}\nEach item may occur once "
-                f"per user; {setting_ref('duplicates', 'keep-best')} keeps the best-ranked one."
-            )
-        if has_duplicate_rank.any():
-            raise InputError(
-                f"{where} gives one rank to several items of a list:\n"
-                f"{self.entries.format_rows(has_duplicate_rank)}\nThe ranks of a user must differ."
-            )
-
 
 @dataclass(frozen=True)
 class EncodedLists:
@@ -262,6 +299,7 @@ class EncodedLists:
 
     `is_order_given`: the order is given, so that equal scores are not ties. `num_dropped`: entries
     that repeated an item of their list. `num_rank_gaps`: lists whose ranks left out positions.
+    `disk_arrays`: those of items and scores, if these are on disk.
     """
 
     offsets: Numbers
@@ -271,9 +309,11 @@ class EncodedLists:
     is_order_given: bool
     num_dropped: int = 0
     num_rank_gaps: int = 0
+    disk_arrays: tuple[DiskArray, ...] = ()
 
     def to_batch(self, start: int, stop: int, device: torch.device) -> BatchLists:
         """Return the lists of users `start` to `stop - 1` as tensors on a device."""
+        self._release()
         first, last = self.offsets[start], self.offsets[stop]
 
         def to_tensor(part: NDArray[Any]) -> Tensor:
@@ -297,9 +337,29 @@ class EncodedLists:
         lengths = np.diff(self.offsets)[users]
         offsets = np.zeros(len(users) + 1, dtype=np.int64)
         np.cumsum(lengths, out=offsets[1:])
-        entries = np.arange(offsets[-1]) + np.repeat(self.offsets[users] - offsets[:-1], lengths)
-        scores = None if self.scores is None else self.scores[entries]
-        return replace(self, offsets=offsets, items=self.items[entries], scores=scores)
+        arrays = [self.items] if self.scores is None else [self.items, self.scores]
+        disk_arrays = tuple(
+            DiskArray(each.dtype, offsets[-1]) for each in arrays[: len(self.disk_arrays)]
+        )
+        selected = [each.values for each in disk_arrays] or [
+            np.empty(offsets[-1], each.dtype) for each in arrays
+        ]
+        for first, last in tile_lists(offsets):
+            starts = self.offsets[users[first:last]] - offsets[first:last]
+            entries = np.arange(offsets[first], offsets[last]) + np.repeat(
+                starts, lengths[first:last]
+            )
+            for source, target in zip(arrays, selected):
+                target[offsets[first] : offsets[last]] = source[entries]
+            self._release()
+        scores = None if self.scores is None else selected[1]
+        return replace(
+            self, offsets=offsets, items=selected[0], scores=scores, disk_arrays=disk_arrays
+        )
+
+    def _release(self) -> None:
+        for array in self.disk_arrays:
+            array.release()
 
     def count_listed(self, interactions: Interactions) -> int:
         """Return how many of these interactions are in the lists of their users."""
@@ -314,9 +374,13 @@ class EncodedLists:
         """Return a digest of the lengths and of up to 65,536 evenly spaced entries."""
         digest = hashlib.blake2b(digest_size=8)
         step = max(1, len(self.items) // _SAMPLE_ENTRIES)
-        parts: list[NDArray[Any]] = [self.offsets, self.items[::step].astype(np.int64)]
-        if self.scores is not None:
-            parts.append(self.scores[::step])
-        for part in parts:
-            digest.update(np.ascontiguousarray(part).data)
+        digest.update(self.offsets.data)
+        for values in (self.items, self.scores):
+            if values is None:
+                continue
+            dtype = np.int64 if values is self.items else np.float64
+            for start in range(0, len(values), step * _TILE_SAMPLES):
+                tile = values[start : start + step * _TILE_SAMPLES : step]
+                digest.update(tile.astype(dtype).data)
+                self._release()
         return digest.hexdigest()

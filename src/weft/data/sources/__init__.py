@@ -18,12 +18,15 @@ from weft.errors import InputError
 __all__ = ["Factors", "ListSource", "Model", "ScoreMatrix", "Source", "open_source"]
 
 
-def open_source(data: Any) -> Source | ListSource:
-    """Return the source of scores, factors, a callable, an object with `score`, or lists."""
+def open_source(data: Any, memory: int | None = None) -> Source | ListSource:
+    """Return the source of scores, factors, a callable, an object with `score`, or lists.
+
+    `memory` is the number of bytes that lists of files may take; None: half of what is available.
+    """
     if isinstance(data, (Factors, ScoreMatrix, Model, ListSource)):
         return data
     if are_lists(data):
-        return ListSource(data)
+        return ListSource(data, memory)
     if isinstance(data, (Tensor, np.ndarray)):
         return ScoreMatrix(data)
     if callable(getattr(data, "score", data)):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from weft.data.recommendations import BatchLists, EncodedLists, read_lists
+from weft.data.recommendations import BatchLists, EncodedLists, open_lists
 from weft.data.vocabulary import Vocabulary
 
 
@@ -17,7 +17,8 @@ class ListSource:
     """Recommendation lists of an evaluation: read first, then encoded, then served by batch.
 
     `data` is a file or a frame (user, item, and a score, a rank or neither), `{user: [items]}` best
-    first, `{user: {item: score}}`, or `TopKItems`.
+    first, `{user: {item: score}}`, or `TopKItems`. Files that need more than `memory` bytes are
+    sorted on disk.
     """
 
     kind = "recommendation lists"
@@ -25,8 +26,8 @@ class ListSource:
     num_items: int | None = None
     has_scores_in_memory = False
 
-    def __init__(self, data: Any) -> None:
-        self.table = read_lists(data)
+    def __init__(self, data: Any, memory: int | None = None) -> None:
+        self.table = open_lists(data, memory)
         self._encoded: EncodedLists | None = None
 
     def encode(
