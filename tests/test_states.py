@@ -368,7 +368,7 @@ DAMAGED = {
     "empty": (lambda content: b"", "not a state of Weft"),
     "another file": (lambda content: b"PK\x03\x04" + content, "not a state of Weft"),
     "of the future": (
-        lambda content: content.replace(b"weft-state 3", b"weft-state 9", 1),
+        lambda content: content.replace(b"weft-state 4", b"weft-state 9", 1),
         "version '9'",
     ),
 }

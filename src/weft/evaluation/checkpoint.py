@@ -8,15 +8,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from weft.errors import InputError, SettingError, setting_ref
+from weft.errors import InputError, WeftError, setting_ref
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.candidates import CandidateProvider
+from weft.evaluation.document_fields import (
+    check_codes,
+    check_list,
+    check_mapping,
+    check_plain,
+    check_whole,
+    reject,
+)
+from weft.evaluation.documents import pack_document, read_document
 from weft.evaluation.evaluator import Evaluator
 from weft.evaluation.state import check_compatible
-from weft.evaluation.state_io import pack_document, read_document
 
 _SAVE_SECONDS = 60.0  # between two writings of a checkpoint
 
+_FIELDS = ("identity", "state", "candidates", "done")
 Span = tuple[int, int]  # users from the first number to below the second
 
 
@@ -47,19 +56,34 @@ class Checkpoint:
                 "reads it."
             )
         try:
-            check_compatible(
-                document["identity"],
-                self._identity,
-                "cannot resume from it: it and this evaluation",
-            )
-        except SettingError as error:
-            raise SettingError(f"{self._path}: {error} Remove the file to start again.") from None
-        evaluator.set_extra_state(document["state"])
-        candidates.merge(document["candidates"])
-        self._done = [(start, stop) for start, stop in document["done"]]
+            self._restore(document, evaluator, candidates)
+        except WeftError as error:
+            raise type(error)(f"{self._path}: {error} Remove the file to start again.") from None
         for done in self._done:
             spans = [left for span in spans for left in _subtract(span, done)]
         return spans
+
+    def _restore(
+        self, document: dict[str, Any], evaluator: Evaluator, candidates: CandidateProvider
+    ) -> None:
+        """Restore the state, the candidates and the users that are done, after validation."""
+        fields = check_mapping(document, "checkpoint", _FIELDS)
+        check_compatible(
+            check_plain(fields["identity"], "identity"),
+            self._identity,
+            "cannot resume from it: it and this evaluation",
+        )
+        num_users = evaluator.inputs["num_users"]
+        done = [_read_span(span, num_users) for span in check_list(fields["done"], "done")]
+        state = check_mapping(fields["state"], "state")
+        rows = check_mapping(state.get("rows"), "rows")
+        for name in ("users", "table_users"):
+            if name in rows:
+                check_codes(rows[name], f"rows[{name!r}]", num_users)
+        counts = _read_counts(fields["candidates"], candidates.state())
+        evaluator.set_extra_state(state)
+        candidates.merge(counts)
+        self._done = done
 
     def add(
         self, evaluator: Evaluator, candidates: CandidateProvider, start: int, stop: int
@@ -78,6 +102,25 @@ class Checkpoint:
         }
         write_files({self._path: lambda file: file.write(pack_document(document))})
         self._saved = time.monotonic()
+
+
+def _read_counts(counts: object, own: dict[str, list[int]]) -> dict[str, list[int]]:
+    """Return the counts and the digest of candidates, lists as long as the present ones."""
+    fields = check_mapping(counts, "candidates", own)
+    return {
+        name: [
+            check_whole(number, f"candidates[{name!r}]", end=1 << (64 if name == "digest" else 63))
+            for number in check_list(fields[name], f"candidates[{name!r}]", len(numbers))
+        ]
+        for name, numbers in own.items()
+    }
+
+
+def _read_span(span: object, num_users: int) -> Span:
+    start, stop = (check_whole(one, "done") for one in check_list(span, "done", 2))
+    if not start < stop <= num_users:
+        reject("done", [start, stop], f"ranges of users below {num_users}")
+    return start, stop
 
 
 def _check_writable(path: Path) -> None:

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from weft.data import Features, Labels, Train
 from weft.data.devices import dtype_preserving, float_type
-from weft.errors import SettingError, setting_ref
+from weft.errors import InputError, SettingError, setting_ref
 from weft.evaluation.contributions import UserContributions
 from weft.evaluation.counts import BatchCounter
+from weft.evaluation.document_fields import check_mapping, check_plain
 from weft.evaluation.finalize import versions
 from weft.evaluation.metric_set import MetricSet
 from weft.evaluation.settings import EvaluationSettings
@@ -25,6 +26,7 @@ from weft.evaluation.state import (
     num_processes,
     synchronize,
 )
+from weft.evaluation.state_validation import validate_state
 from weft.metrics.accumulators import Contribution
 from weft.metrics.base.metric import BaseMetric
 
@@ -137,6 +139,11 @@ class EvaluatorState(nn.Module):
                 rows[name] = torch.cat([part.to(parts[0].dtype) for part in parts])
         if self._contributions:
             stored = [part.to_rows() for part in self._contributions]
+            if any(part.keys() != stored[0].keys() for part in stored):
+                raise InputError(
+                    "the loaded state has the weights of other means than the batches after it; "
+                    "it is damaged, or was changed."
+                )
             rows |= {name: torch.cat([part[name] for part in stored]) for name in stored[0]}
         return EvaluationState(
             self.sums,
@@ -253,13 +260,19 @@ class EvaluatorState(nn.Module):
         }
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
-        """Restore a state. Raises `SettingError` for other metrics, settings or inputs."""
-        check_compatible(
-            self.identity(),
-            state["identity"],
-            "cannot take up this state: the evaluator and the state",
-        )
-        self._replace_state(copy.deepcopy(EvaluationState.from_dict(state)))
+        """Restore a state. Raises `SettingError` for other metrics, settings or inputs, and
+        `InputError` for a state that `get_extra_state` cannot have returned.
+        """
+        subject = "cannot take up this state: the evaluator and the state"
+        self._replace_state(copy.deepcopy(self.read_state(state, subject)))
+
+    def read_state(self, state: Mapping[str, Any], subject: str) -> EvaluationState:
+        """Return the validated state of another evaluator from its fields and `identity`.
+
+        `subject` starts the message if the identities differ."""
+        theirs = check_plain(check_mapping(state, "state").get("identity"), "identity")
+        check_compatible(self.identity(), theirs, subject)
+        return validate_state(state, self)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         if not prefix or self._is_persistent:

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from weft.errors import SettingError
+from weft.errors import InputError, SettingError
 from weft.metrics.base.metric import BaseMetric
 
 MetricStates = dict[str, Any]  # states of a metric that owns some: tensors, or lists of tensors
@@ -52,11 +52,6 @@ class EvaluationState:
     has_lists: bool = False
     has_candidates: bool = False
 
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> EvaluationState:
-        """Build a state from the extra state of an evaluator (its fields and `identity`)."""
-        return cls(**{name: value for name, value in state.items() if name != "identity"})
-
 
 def combine_states(
     states: Sequence[EvaluationState], own_metrics: Sequence[BaseMetric]
@@ -87,6 +82,10 @@ def _concatenate_rows(
     if len(num_items) > 1:
         sizes = " and ".join(map(str, sorted(num_items, key=str)))
         raise SettingError(f"cannot merge evaluations of {sizes} items.")
+    kinds = {frozenset(state.rows) for state in states if any(map(len, state.rows.values()))}
+    if len(kinds) > 1:
+        names = ", ".join(sorted(frozenset.union(*kinds) - frozenset.intersection(*kinds)))
+        raise InputError(f"cannot merge states of which only some have the rows {names}.")
     rows: dict[str, list[Tensor]] = {}
     num_rows = 0
     for state in states:
@@ -117,14 +116,24 @@ def _concatenate_rows(
 def check_compatible(ours: Mapping[str, Any], theirs: Mapping[str, Any], subject: str) -> None:
     """Raise `SettingError` if two evaluations with these identities cannot be merged.
 
-    `subject` starts the message: "cannot merge evaluators that" (differ in ...).
+    `subject` starts the message: "cannot merge evaluators that" (differ in ...). Files hold tuples
+    as lists, which are equal here.
     """
     for name in {**ours, **theirs}:
-        our_value, their_value = ours.get(name), theirs.get(name)
+        our_value, their_value = (
+            _tuples_to_lists(ours.get(name)),
+            _tuples_to_lists(theirs.get(name)),
+        )
         if our_value != their_value:
             is_digest = name in _DIGESTS or "[" in name
             detail = "; give both the same" if is_digest else f": {our_value!r} and {their_value!r}"
             raise SettingError(f"{subject} differ in {name}{detail}.")
+
+
+def _tuples_to_lists(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _tuples_to_lists(one) for name, one in value.items()}
+    return [_tuples_to_lists(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 # --------------------------------------------------------------------------------------------------

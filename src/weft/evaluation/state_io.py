@@ -1,29 +1,39 @@
-"""Files of evaluator states, which can be resumed from or merged.
-
-A file is one line (format, version, SHA-256 digest and length of the rest), followed by tensors and
-plain values as PyTorch writes them. Reading a file does not execute code that it contains.
-"""
+"""Files of evaluator states, which can be resumed from or merged."""
 
 from __future__ import annotations
 
-import hashlib
-import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from weft.data import DeviceColumn, Features, Labels, Train
+from weft._choices import ProfileName, choices
+from weft.data import DeviceColumn, Features, Label, Labels, Train
 from weft.data.interactions import Interactions
-from weft.errors import InputError, SettingError, UnknownMetric, WeftError
+from weft.errors import InputError, SettingError, UnknownMetric, WeftError, check_choice
 from weft.evaluation.atomic_files import write_files
+from weft.evaluation.document_fields import (
+    check_codes,
+    check_flag,
+    check_list,
+    check_mapping,
+    check_offsets,
+    check_plain,
+    check_tensor,
+    check_text,
+    check_whole,
+    describe,
+    reject,
+)
+from weft.evaluation.documents import pack_document, read_document
 from weft.evaluation.evaluator import Evaluator
 from weft.evaluation.result import Result
-from weft.evaluation.state import EvaluationState, check_compatible, combine_states
+from weft.evaluation.state import combine_states
 
-FORMAT, VERSION = "weft-state", 3
+_AFFIXES = ("prefix", "postfix")
 # Settings of an evaluator, besides its metrics; the others belong to runs over a whole source.
 _SETTINGS = (
     "relevance_threshold",
@@ -41,7 +51,6 @@ _SETTINGS = (
     "repeated_users",
     "profile",
 )
-_EXPECTED = "expected a state written by weft.save_state"
 
 
 def save_state(evaluator: Evaluator, path: str | Path) -> Path:
@@ -94,64 +103,16 @@ def merge_states(paths: Iterable[str | Path], evaluator: Evaluator | None = None
     merged = _restore(first, _read_state(first), None if evaluator is None else evaluator.clone())
     states = [merged.state]
     for path in others:
-        state = _read_state(path)["state"]
+        document = _read_state(path)
         subject = f"cannot merge the states of {first} and {path}, which"
-        check_compatible(merged.identity(), state["identity"], subject)
-        states.append(EvaluationState.from_dict(state))
+        with _naming_file(path):
+            states.append(merged.read_state(document["state"], subject))
     merged.restore(combine_states(states, merged.stateful_metrics))
     merged.sync_on_compute = False  # the states of other processes are in their files
     return merged.compute()
 
 
 # --------------------------------------------------------------------------------------------------
-
-
-def pack_document(document: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a file with tensors and plain values."""
-    buffer = io.BytesIO()
-    torch.save(document, buffer)
-    content = buffer.getvalue()
-    digest = hashlib.sha256(content).hexdigest()
-    return f"{FORMAT} {VERSION} {digest} {len(content)}\n".encode() + content
-
-
-def read_document(path: Path) -> dict[str, Any]:
-    """Read a file of `pack_document`.
-
-    Raises `InputError` for files that are missing, incomplete, changed, or of another format or
-    version.
-    """
-    try:
-        header, _, content = path.read_bytes().partition(b"\n")
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; {_EXPECTED}.") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); {_EXPECTED}.") from None
-    fields = (*header.decode(errors="replace").split(" "), "", "", "", "")
-    name, version, digest, length = fields[:4]
-    if name != FORMAT:
-        raise InputError(
-            f"{path}: not a state of Weft; expected a file written by weft.save_state."
-        )
-    if version != str(VERSION):
-        raise InputError(
-            f"{path}: written in version {version!r} of the format of states, but this Weft reads "
-            f"version {VERSION}; evaluate again, or use the Weft that wrote it."
-        )
-    if str(len(content)) != length:
-        raise InputError(
-            f"{path}: has {len(content):,} bytes of state, but was written with {length}: it was "
-            "cut short or changed. Copy it again from where it was written, or evaluate its users "
-            "again."
-        )
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise InputError(
-            f"{path}: was changed since it was written; copy it again, or evaluate its users again."
-        )
-    document: dict[str, Any] = torch.load(
-        io.BytesIO(content), map_location="cpu", weights_only=True
-    )
-    return document
 
 
 def _read_state(path: Path) -> dict[str, Any]:
@@ -167,16 +128,23 @@ def _read_state(path: Path) -> dict[str, Any]:
 
 def _restore(path: Path, document: Mapping[str, Any], evaluator: Evaluator | None) -> Evaluator:
     """Set the state of the evaluator, or of a new one; errors name the file."""
-    try:
+    with _naming_file(path):
         evaluator = _build_evaluator(document) if evaluator is None else evaluator
         evaluator.set_extra_state(document["state"])
+    return evaluator
+
+
+@contextmanager
+def _naming_file(path: Path) -> Iterator[None]:
+    """Put the name of the file before the messages of errors."""
+    try:
+        yield
     except UnknownMetric as error:
         raise UnknownMetric(
             f"{path}: {error} Or give the evaluator too, made with that metric."
         ) from None
     except WeftError as error:
         raise type(error)(f"{path}: {error}") from None
-    return evaluator
 
 
 # --------------------------------------------------------------------------------------------------
@@ -208,14 +176,31 @@ def _inputs(evaluator: Evaluator) -> dict[str, Any]:
 
 
 def _build_evaluator(document: Mapping[str, Any]) -> Evaluator:
-    """Build an evaluator from its settings and inputs in a file."""
-    settings, inputs = dict(document["settings"]), dict(document["inputs"])
+    """Build an evaluator from its settings and inputs in a file, which are validated."""
+    names = ("metrics", "num_users", "num_items", *_SETTINGS, "sync_on_compute", *_AFFIXES)
+    settings = check_plain(document["settings"], "settings", names)
+    for number, name in enumerate(check_list(settings["metrics"], "metrics")):
+        check_text(name, f"metrics[{number}]")
+    check_flag(settings["sync_on_compute"], "sync_on_compute")
+    for name in _AFFIXES:
+        check_text(settings[name], name)
     profile = settings.pop("profile")
-    slices = {name: _read_input(labels) for name, labels in inputs.pop("slices").items()}
-    read_inputs: dict[str, Any] = {name: _read_input(value) for name, value in inputs.items()}
-    evaluator = Evaluator(**settings, **read_inputs, slices=slices)
+    inputs = check_mapping(document["inputs"], "inputs")
+    slices = {
+        name: _read_labels(labels, f"slices[{name!r}]")
+        for name, labels in check_mapping(inputs.pop("slices", None), "inputs['slices']").items()
+    }
+    read_inputs: dict[str, Any] = {name: _read_input(name, value) for name, value in inputs.items()}
+    for name, value in read_inputs.items():
+        size = value.num_items if isinstance(value, Train) else value.size
+        if name != "user_groups" and size != settings["num_items"]:
+            reject(name, f"for {size} items", f"{settings['num_items']} items, as in num_items")
+    try:
+        evaluator = Evaluator(**settings, **read_inputs, slices=slices)
+    except MemoryError:
+        reject("num_items", settings["num_items"], "as many as fit into the memory")
     if profile is not None:  # the metrics have its parameters already
-        evaluator.set_profile(profile)
+        evaluator.set_profile(check_choice("profile", profile, choices(ProfileName)))
     return evaluator
 
 
@@ -248,16 +233,62 @@ def _plain_input(value: Train | Labels | Features) -> dict[str, Any]:
     return {**columns, "names": list(value.names), "num_unknown": value.num_unknown}
 
 
-def _read_input(plain: Mapping[str, Any]) -> Train | Labels | Features:
-    """Build an input from what `_plain_input` returned."""
-    if "ratings" in plain:
-        items, ratings = plain["items"].long().numpy(), plain["ratings"].numpy()
-        if len(ratings) == 1:
-            ratings = np.ascontiguousarray(np.broadcast_to(ratings, items.shape))
-        train = Train(Interactions(plain["offsets"].numpy(), items, ratings, plain["num_items"]))
-        train.num_duplicates = plain["num_duplicates"]
-        return train
-    codes, names = DeviceColumn(plain["codes"]), tuple(plain["names"])
-    if "offsets" in plain:
-        return Features(DeviceColumn(plain["offsets"]), codes, names, plain["num_unknown"])
-    return Labels(codes, names, plain["num_unknown"])
+def _read_input(name: str, plain: object) -> Train | Labels | Features:
+    """Build an input from what `_plain_input` returned. Raises `InputError` for anything else."""
+    if name == "train":
+        return _read_train(plain)
+    if name == "item_features":
+        return _read_features(plain)
+    if name not in ("user_groups", "item_clusters"):
+        reject(f"inputs[{name!r}]", plain, "no such input")
+    return _read_labels(plain, name)
+
+
+def _read_train(plain: object) -> Train:
+    names = ("offsets", "items", "ratings", "num_items", "num_duplicates")
+    fields = check_mapping(plain, "train", names)
+    num_items = check_whole(fields["num_items"], "train['num_items']")
+    stored = check_tensor(fields["items"], "train['items']", (torch.int32, torch.int64), (None,))
+    codes = check_codes(stored.long(), "train['items']", num_items)
+    offsets = check_offsets(fields["offsets"], "train['offsets']", len(codes))
+    stored = check_tensor(fields["ratings"], "train['ratings']", (torch.float64,), (None,))
+    if len(stored) not in (1, len(codes)) or not stored.isfinite().all():
+        reject("train['ratings']", stored, f"1 or {len(codes)} finite numbers")
+    items, ratings = codes.numpy(), stored.numpy()
+    if len(ratings) == 1:
+        ratings = np.ascontiguousarray(np.broadcast_to(ratings, items.shape))
+    interactions = Interactions(offsets.numpy(), items, ratings, num_items)
+    if (np.diff(interactions.flat_keys) <= 0).any():
+        reject("train['items']", codes, "ascending items of each user")
+    train = Train(interactions)
+    train.num_duplicates = check_whole(fields["num_duplicates"], "train['num_duplicates']")
+    return train
+
+
+def _read_labels(plain: object, field: str) -> Labels:
+    fields = check_mapping(plain, field, ("codes", "names", "num_unknown"))
+    names = _read_names(fields["names"], field)
+    codes = check_codes(fields["codes"], f"{field}['codes']", len(names), least=-1)
+    num_unknown = check_whole(fields["num_unknown"], f"{field}['num_unknown']")
+    return Labels(DeviceColumn(codes), names, num_unknown)
+
+
+def _read_features(plain: object) -> Features:
+    field = "item_features"
+    fields = check_mapping(plain, field, ("offsets", "codes", "names", "num_unknown"))
+    names = _read_names(fields["names"], field)
+    codes = check_codes(fields["codes"], f"{field}['codes']", len(names))
+    offsets = check_offsets(fields["offsets"], f"{field}['offsets']", len(codes))
+    num_unknown = check_whole(fields["num_unknown"], f"{field}['num_unknown']")
+    return Features(DeviceColumn(offsets), DeviceColumn(codes), names, num_unknown)
+
+
+def _read_names(plain: object, field: str) -> tuple[Label, ...]:
+    """Return the names of labels: texts and numbers, each once."""
+    names = tuple(check_list(plain, f"{field}['names']"))
+    for name in names:
+        if not isinstance(name, (str, int, float)):
+            reject(f"{field}['names']", f"with {describe(name)} among them", "texts and numbers")
+    if len(set(names)) != len(names):
+        reject(f"{field}['names']", list(names), "each name once")
+    return names

@@ -80,6 +80,7 @@ class Accumulator:
     has_cutoffs: ClassVar[bool] = True
     # True if a batch contributes a value for each position of its lists, rather than few.
     is_per_position: ClassVar[bool] = False
+    count_rows: ClassVar[slice] = slice(0)  # rows that are numbers of users or lists
 
     @property
     def num_rows(self) -> int:
@@ -155,6 +156,7 @@ class PairWins(Accumulator):
     """
 
     has_cutoffs = False
+    count_rows = slice(2, 3)
 
     @property
     def num_rows(self) -> int:
@@ -198,6 +200,7 @@ class ItemExposure(ListedItemAccumulator):
 
     users: str = "lists"
     is_per_position = True
+    count_rows = slice(None)
 
     def contributions(self, topk: TopK) -> Contribution:
         is_counted = topk.batch.items[:, : topk.cutoffs[-1]] >= 0

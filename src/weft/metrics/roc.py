@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,11 +15,12 @@ from torchmetrics.utilities import dim_zero_cat
 from weft.batch.batch import Batch
 from weft.batch.topk import TopK
 from weft.data.devices import float_type
-from weft.errors import check_choice
+from weft.errors import InputError, check_choice
 from weft.metrics.accumulators import Accumulator, PairWins
 from weft.metrics.accuracy import AccuracyMetric
 from weft.metrics.base.formulas import ComputedValue, SummedMetric, UserMeanMetric
 from weft.metrics.base.metric import Bounds
+from weft.metrics.base.stateful import State
 from weft.metrics.registry import register
 from weft.metrics.state_layout import StateView
 
@@ -216,6 +218,23 @@ class AUC(_PairMetric):
         counts = self.row_counts if isinstance(self.row_counts, list) else [self.row_counts]
         users = ((rows[:, 0] > 0).sum().cpu() for rows in counts)
         return torch.stack([torch.zeros(()), *users]).sum()
+
+    def check_states(self, states: Mapping[str, State]) -> None:
+        counts = list(states.get("row_counts", ()))
+        is_valid = all(
+            rows.shape[1:] == (3,) and rows.dtype == torch.int64 and (rows >= 0).all()
+            for rows in counts
+        )
+        for column, name in ((1, "positive_scores"), (2, "negative_scores")):
+            numbers = sum(int(rows[:, column].sum()) for rows in counts) if is_valid else -1
+            scores = list(states.get(name, ()))
+            is_valid = is_valid and numbers == sum(map(len, scores))
+            is_valid = is_valid and all(one.ndim == 1 and one.is_floating_point() for one in scores)
+        if not is_valid:
+            raise InputError(
+                f"the state 'row_counts' of {self.spec} does not fit its scores. It is damaged, "
+                "or was changed."
+            )
 
     def filter_rows(self, states: dict[str, Any], rows: Tensor) -> dict[str, Any]:
         if self.is_summed:

@@ -59,6 +59,7 @@ class StateLayout:
             if not has_cutoffs:
                 self._single_columns.add(accumulator)
             self.cutoffs[accumulator] = tuple(sorted(cutoffs)) if has_cutoffs else (1,)
+        self.num_means = width  # columns of the mean table
         self._mean_table = slice(0, len(MEAN_SUMS) * width)
         end = self._mean_table.stop
         for accumulator, columns in self.cutoffs.items():
@@ -190,6 +191,16 @@ class StateLayout:
             return sums[self._mean_table].view(len(MEAN_SUMS), -1)[:, self._columns[accumulator]]
         shape = (accumulator.num_rows, len(self.cutoffs[accumulator]))
         return sums[self._sections[accumulator]].view(shape)
+
+    def count_sums(self, sums: Tensor) -> Tensor:
+        """Return the sums that are numbers of users or lists, for validation."""
+        counts = [sums[: self.num_means]]
+        for accumulator in self._sections:
+            counts.append(self.select(sums, accumulator)[accumulator.count_rows].reshape(-1))
+        for section in self._slice_tables.values():
+            tables = sums[section].view(-1, len(MEAN_SUMS), max(1, self.num_means))
+            counts.append(tables[:, 0].reshape(-1))
+        return torch.cat(counts)
 
     def select_group(self, sums: Tensor, name: str, *, group: int) -> Tensor:
         """Return the mean table of a group of a slice, from which its means can be read."""

@@ -256,17 +256,27 @@ class StatefulMetric(torchmetrics.Metric):
         state = getattr(self, name)
         if isinstance(state, list) or self._reductions[name] is dim_zero_cat:
             tensors = loaded if isinstance(loaded, list) else [loaded]
-            copies = [tensor.detach().to(self._list_device, copy=True) for tensor in tensors]
+            tensors = [self._check_tensor(name, tensor) for tensor in tensors]
+            copies = [tensor.to(self._list_device, copy=True) for tensor in tensors]
             return copies if isinstance(state, list) else dim_zero_cat(copies)
-        if not isinstance(loaded, Tensor) or loaded.shape != state.shape:
-            got = f"a {type(loaded).__name__}"
-            if isinstance(loaded, Tensor):
-                got = f"of shape {list(loaded.shape)}"
-            raise SettingError(
-                f"{self.title} cannot take the state {name!r}, which is {got}; expected "
-                f"{list(state.shape)}. Was it made for another number of items or groups?"
-            )
-        return loaded.detach().to(state.device, state.dtype, copy=True)
+        tensor = self._check_tensor(name, loaded, shape=state.shape)
+        return tensor.to(state.device, state.dtype, copy=True)
+
+    def _check_tensor(self, name: str, state: Any, shape: Any = None) -> Tensor:
+        """Return a loaded state. Raises `SettingError` unless it is a tensor, of this shape."""
+        if isinstance(state, Tensor) and shape in (None, state.shape):
+            return state.detach()
+        got = f"a {type(state).__name__}"
+        if isinstance(state, Tensor):
+            got = f"of shape {list(state.shape)}"
+        raise SettingError(
+            f"{self.title} cannot take the state {name!r}, which is {got}; expected "
+            f"{'a tensor' if shape is None else list(shape)}. Was it made for another number of "
+            "items or groups?"
+        )
+
+    def check_states(self, states: Mapping[str, State]) -> None:
+        """Raise `InputError` if states, which are tensors of the right shapes, do not fit."""
 
     def _apply(
         self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = ""

@@ -1,0 +1,152 @@
+"""Validation of states that come from files, checkpoints or the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torchmetrics.utilities import dim_zero_cat
+
+from weft.evaluation.contributions import ROW_PREFIX
+from weft.evaluation.document_fields import (
+    FLOATS,
+    INTEGERS,
+    check_codes,
+    check_counts,
+    check_flag,
+    check_list,
+    check_mapping,
+    check_tensor,
+    check_whole,
+    describe,
+    reject,
+)
+from weft.evaluation.state import EvaluationState
+from weft.metrics.base.metric import BaseMetric
+
+if TYPE_CHECKING:
+    from weft.evaluation.evaluator_state import EvaluatorState
+
+_FIELDS = tuple(field.name for field in fields(EvaluationState))
+_TABLE = ("table_users", "table_kept", "table_values")
+
+
+def validate_state(state: Mapping[str, Any], evaluator: EvaluatorState) -> EvaluationState:
+    """Return a state whose every field fits the evaluator, from its fields and `identity`.
+
+    Raises `InputError` with the name of a field that does not fit: types, shapes, and the ranges of
+    all indices and counts."""
+    state = check_mapping(state, "state", (*_FIELDS, "identity"))
+    layout, counter = evaluator.metric_set.layout, evaluator.counter
+    sums = check_tensor(state["sums"], "sums", FLOATS, (layout.size,))
+    check_counts(layout.count_sums(sums), "sums")
+    counts = check_tensor(state["counts"], "counts", FLOATS, (len(counter.names),))
+    check_counts(counts, "counts")
+    num_rows, num_items = check_whole(state["num_rows"], "num_rows"), state["num_items"]
+    if num_items is not None and check_whole(num_items, "num_items") != (
+        num_items if evaluator.num_items is None else evaluator.num_items
+    ):
+        reject("num_items", num_items, f"{evaluator.num_items}, the number of items")
+    flags = {name: check_flag(state[name], name) for name in _FIELDS if name.startswith("has_")}
+    metric_states = check_list(
+        state["metric_states"], "metric_states", len(evaluator.stateful_metrics)
+    )
+    return EvaluationState(
+        sums,
+        counts,
+        _validate_rows(state["rows"], evaluator, num_rows),
+        tuple(map(_check_metric_states, evaluator.stateful_metrics, metric_states)),
+        num_rows,
+        num_items,
+        **flags,
+    )
+
+
+def _validate_rows(rows: object, evaluator: EvaluatorState, num_rows: int) -> dict[str, Tensor]:
+    """Return the rows by user: indices inside of the inputs, and tensors of the same length."""
+    rows = check_mapping(rows, "rows")
+    labels = [*evaluator.slices.values()]
+    if "user_groups" in evaluator.inputs:
+        labels.append(evaluator.inputs["user_groups"])
+    num_users = min((one.size for one in labels), default=None)
+    users = check_codes(rows.get("users"), "rows['users']", num_users)
+    length = len(users) if evaluator.drops_repeats else None
+    known = {"users"}
+    if evaluator.settings.per_user:
+        _check_table(rows, len(evaluator.metric_set.user_columns), num_users, length)
+        known |= set(_TABLE)
+    contributed = {name for name in rows if name.startswith(ROW_PREFIX)}
+    if contributed and evaluator.stores_contributions:
+        known |= contributed
+        _check_contributions(
+            {name.removeprefix(ROW_PREFIX): rows[name] for name in contributed}, evaluator, length
+        )
+    if evaluator.drops_repeats and len(users) and not contributed:
+        reject("rows", "without the contributions of users", "those of each user")
+    check_mapping(rows, "rows", known)
+    return rows
+
+
+def _check_table(
+    rows: Mapping[str, Any], width: int, num_users: int | None, length: int | None
+) -> None:
+    """Check the per-user table."""
+    users = check_codes(rows.get(_TABLE[0]), f"rows[{_TABLE[0]!r}]", num_users, length=length)
+    check_tensor(rows.get(_TABLE[1]), f"rows[{_TABLE[1]!r}]", (torch.bool,), (len(users),))
+    check_tensor(rows.get(_TABLE[2]), f"rows[{_TABLE[2]!r}]", FLOATS, (len(users), width))
+
+
+def _check_contributions(
+    rows: Mapping[str, Any], evaluator: EvaluatorState, length: int | None
+) -> None:
+    """Check the rows of `UserContributions`."""
+    layout = evaluator.metric_set.layout
+    num_counts = len(evaluator.counter.names) if evaluator.drops_repeats else 0
+    num_terms = layout.other_sums.stop - layout.other_sums.start
+    weights = {name for name in rows if name.startswith("weights_")}
+    known = {"keys", "values", "counts", "lengths", "indices", "terms", *weights}
+    check_mapping(rows, "contributions", known)
+    doubles = (torch.float64,)
+    users = len(check_tensor(rows["keys"], "contributions['keys']", INTEGERS, (length,)))
+    check_tensor(rows["values"], "contributions['values']", doubles, (users, layout.num_means))
+    check_tensor(rows["counts"], "contributions['counts']", doubles, (users, num_counts))
+    check_counts(rows["counts"], "contributions['counts']")
+    indices = check_codes(rows["indices"], "contributions['indices']", num_terms)
+    check_tensor(rows["terms"], "contributions['terms']", doubles, (len(indices),))
+    lengths = check_codes(
+        rows["lengths"], "contributions['lengths']", len(indices) + 1, length=users
+    )
+    if int(lengths.double().sum()) != len(indices):
+        reject("contributions['lengths']", lengths, f"numbers that add up to {len(indices)}")
+    columns = {f"weights_{column}" for column in range(layout.num_means)}
+    for name in weights:
+        if name not in columns:
+            reject(f"contributions[{name!r}]", rows[name], "no such weights")
+        check_tensor(rows[name], f"contributions[{name!r}]", doubles, (users,))
+
+
+def _check_metric_states(metric: BaseMetric, states: object) -> dict[str, Any]:
+    """Return the states of a metric that owns some: tensors of its types and shapes."""
+    names = metric.states()
+    checked = check_mapping(states, f"the state of {metric.spec}", names)
+    for name, own in names.items():
+        field, state = f"the state {name!r} of {metric.spec}", checked[name]
+        if isinstance(own, list):
+            state = check_list(state, field)
+        for one in state if isinstance(own, list) else [state]:
+            is_tensor = isinstance(one, Tensor) and one.layout == torch.strided
+            if not is_tensor or not (isinstance(own, list) or _fits(metric, name, one, own)):
+                reject(field, one, f"{describe(own)}, as this metric has it")
+        checked[name] = state if isinstance(own, list) else state.detach().to(own.dtype)
+    metric.check_states(checked)
+    return checked
+
+
+def _fits(metric: BaseMetric, name: str, state: Tensor, own: Tensor) -> bool:
+    """True if a tensor has the type of a metric's state, and the shape if that does not grow."""
+    is_growing = metric._reductions[name] is dim_zero_cat
+    shapes = state.shape == own.shape or (is_growing and state.ndim > 0)
+    return shapes and torch.can_cast(state.dtype, own.dtype)
