@@ -1,6 +1,5 @@
 """An interrupt at any line of a pass leaves an evaluator with the whole batch or without it."""
 
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import torch
 import metric_cases
 import weft
 from metric_cases import Keeper
+from stopping import stop_at
 
 # The files whose lines are interrupted: the package, and the metric of the tests.
 FILES = (str(Path(weft.__file__).parent), metric_cases.__file__)
@@ -19,35 +19,6 @@ SCORES = torch.rand(USERS, ITEMS, generator=GENERATOR)
 TARGET = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.5).int()
 TARGET[3] = 0
 ROWS = torch.arange(USERS)
-
-
-def interrupt_at(line, action):
-    """Run an action with a KeyboardInterrupt before the given line that it runs.
-
-    Returns the function whose line that was, None if the action ends before.
-    """
-    left, place = line, None
-
-    def trace(frame, event, argument):
-        nonlocal left, place
-        if not frame.f_code.co_filename.startswith(FILES):
-            return None
-        if event == "line":
-            left -= 1
-            if left == 0:
-                place = f"{frame.f_code.co_qualname}:{frame.f_lineno}"
-                raise KeyboardInterrupt
-        return trace
-
-    previous = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        action()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        sys.settrace(previous)
-    return place
 
 
 def plain(value):
@@ -110,7 +81,7 @@ def test_interrupts_leave_a_batch_whole_or_out(metrics, settings, action):
     while True:
         line += 1
         evaluator = start.clone()
-        place = interrupt_at(line, partial(action, evaluator, other))
+        place = stop_at(line, partial(action, evaluator, other), files=FILES)
         if place is None:
             break
         found = plain(evaluator.get_extra_state())

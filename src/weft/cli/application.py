@@ -41,8 +41,8 @@ app.command(
 def main() -> None:
     """Run the command line.
 
-    Exit codes: 0, 1 for a failed gate, 2 for a user error, 3 for a bug or too little memory, 130 if
-    interrupted.
+    Exit codes: 0, 1 for a failed gate, 2 for a user error, 3 for a bug or too little memory, 128
+    plus the number of a signal.
     """
     import warnings
 

@@ -27,7 +27,7 @@ from weft.cli.output import (
     print_comparison,
     print_comparison_notes,
     print_written,
-    write_report,
+    render_report,
 )
 from weft.config.evaluation_section import CorrectionSettings, SignificanceSettings
 
@@ -119,6 +119,7 @@ def compare(
     chosen = check_choice("format", format, RESULT_FORMATS)
     out, pairs, guard_csv = (options.pop(name) for name in ("out", "pairs", "guard_csv"))
     _check_outputs(out, report)
+    from weft.evaluation.atomic_files import Writer, text_writer, write_files
     from weft.evaluation.result_io import load_result
     from weft.report.context import ReportContext
     from weft.statistics import compare as compare_results
@@ -127,13 +128,15 @@ def compare(
     options["metrics"] = options["metrics"] and split_names(options["metrics"])
     options["tests"] = options["tests"] or ["paired_t"]
     comparison = compare_results([load_result(path) for path in results], **options)
+    files: dict[Path, Writer] = {}
     if out is not None:
-        comparison.save(out, pairs=bool(pairs), guard_formulas=guard_csv)
-    _print(console, comparison, chosen, pairs=pairs, guard_csv=guard_csv)
-    written = [] if out is None else [out]
+        files[out] = comparison.file_writer(out, pairs=bool(pairs), guard_formulas=guard_csv)
     if report is not None:
-        written.append(write_report(ReportContext.from_result(comparison), report))
-    print_written(console, written)
+        pages = render_report(ReportContext.from_result(comparison), report)
+        files |= {path: text_writer(text) for path, text in pages.items()}
+    write_files(files)
+    _print(console, comparison, chosen, pairs=pairs, guard_csv=guard_csv)
+    print_written(console, list(files))
 
 
 def _print(

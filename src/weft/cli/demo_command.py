@@ -14,8 +14,8 @@ from weft.cli.output import (
     open_console,
     print_results,
     print_written,
+    render_report,
     show_progress,
-    write_report,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def demo(
         from weft.report.result_folder import save_results
 
         results = demonstration.run(step)
-    files = save_results(results, out)
+    page, missing_extra = _render_report(results, out)
+    files = save_results(results, out, report=page)
     console = open_console()
     print_results(console, [demonstration.shorten_result(result) for result in results])
     cutoffs = ", ".join(str(k) for k in demonstration.TOP_K if k != demonstration.SHOWN_CUTOFF)
@@ -47,13 +48,12 @@ def demo(
         style="dim",
         highlight=False,
     )
-    page, missing_extra = _write_demo_report(results, out)
     tables = f"{', '.join(map(str, files))} (with values per user)"
-    print_written(console, [tables, *([page] if page else [])])
-    if page is None:
+    print_written(console, [tables, *page])
+    if not page:
         console.print(f"Not written: report.html; {missing_extra}", soft_wrap=True, markup=False)
-    else:
-        console.print(f"Open {page} in a browser.", soft_wrap=True, markup=False)
+    for path in page:
+        console.print(f"Open {path} in a browser.", soft_wrap=True, markup=False)
     console.print("\nNext, try:")
     console.print(
         f"  weft compare {files[1]} {files[2]} -m nDCG@10,EPC@10", soft_wrap=True, markup=False
@@ -61,16 +61,16 @@ def demo(
     console.print("  weft metrics MAP --profiles")
 
 
-def _write_demo_report(results: Sequence[Result], folder: Path) -> tuple[Path | None, str]:
-    """Return the path of the report, or None and how to install what it needs."""
+def _render_report(results: Sequence[Result], folder: Path) -> tuple[dict[Path, str], str]:
+    """Return the text of the report by its path, or nothing and how to install what it needs."""
     from weft.errors import MissingExtra
     from weft.report import require_report_extra
 
     try:
         require_report_extra()
     except MissingExtra as error:
-        return None, str(error)
+        return {}, str(error)
     from weft.report.context import ReportContext
     from weft.statistics import compare
 
-    return write_report(ReportContext.from_result(compare(results)), folder / "report.html"), ""
+    return render_report(ReportContext.from_result(compare(results)), folder / "report.html"), ""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any, NoReturn
@@ -18,15 +20,21 @@ from weft.errors import WeftError, escape_controls
 EXIT_FAILED_GATE = 1
 EXIT_USER_ERROR = 2
 EXIT_BUG = 3
-EXIT_INTERRUPTED = 130  # as shells have it
+EXIT_SIGNAL = 128  # plus the number of the signal, as shells have it
 EXIT_CLOSED_PIPE = 141  # as shells have it
 TORCHRUN = "TORCHELASTIC_RUN_ID"  # an environment variable of processes that torchrun started
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory")
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")  # end a command; Windows has no SIGHUP
 _shows_tracebacks = False
 
 
 class CommandGroup(TyperGroup):
     """The commands of the application, with errors reported as messages."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the command line."""
+        with _report_errors():
+            return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that the context names."""
@@ -63,27 +71,60 @@ def print_text(text: str, *, stderr: bool = False) -> None:
 
 @contextmanager
 def _report_errors() -> Iterator[None]:
-    """Turn every exception into one message on standard error and an exit code."""
+    """Turn every exception and every signal into one message on standard error and an exit code."""
+    received: list[int] = []
     try:
-        yield
-        sys.stdout.flush()  # raises if the pipe is closed
-    except BrokenPipeError:  # `weft metrics | head -1` has read enough
-        _discard_output()
-        raise SystemExit(EXIT_CLOSED_PIPE) from None
-    except KeyboardInterrupt:
-        _exit("interrupted", EXIT_INTERRUPTED)
-    except WeftError as error:
-        _exit(f"error: {error.render(command_line_style)}", EXIT_USER_ERROR)
-    except OSError as error:  # a full disk, and others that no code of Weft expects
-        _discard_output()
-        place = f"{error.filename}: " if error.filename else ""
-        _exit(f"error: {place}{error.strerror or error}", EXIT_USER_ERROR)
+        with _signals_as_interrupts(received):
+            yield
+            sys.stdout.flush()  # raises if the pipe is closed
     except (SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # panics of polars do not derive from Exception
-        if isinstance(error, (typer.Exit, typer.Abort)) or hasattr(error, "exit_code"):
-            raise  # usage errors and --help, which typer handles
-        _exit(f"error: {_describe_bug(error)}", EXIT_BUG)
+        if received or isinstance(error, KeyboardInterrupt):
+            # Native code turns an interrupt inside a callback into an error of its own.
+            name = signal.Signals(received[0] if received else signal.SIGINT).name
+            by_signal = "" if name == "SIGINT" else f" by {name}"
+            _exit(f"interrupted{by_signal}", EXIT_SIGNAL + signal.Signals[name])
+        _report_error(error)
+
+
+@contextmanager
+def _signals_as_interrupts(received: list[int]) -> Iterator[None]:
+    """Raise `KeyboardInterrupt` for each signal that ends a command, and append its number.
+
+    Signals that are ignored, as under nohup, stay ignored.
+    """
+
+    def interrupt(number: int, frame: object) -> NoReturn:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    replaced: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)):
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                replaced[number] = signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in replaced.items():
+            signal.signal(number, handler)
+
+
+def _report_error(error: BaseException) -> NoReturn:
+    """Print the message of an error, and raise `SystemExit` with its exit code."""
+    if isinstance(error, BrokenPipeError):  # `weft metrics | head -1` has read enough
+        _discard_output()
+        raise SystemExit(EXIT_CLOSED_PIPE) from None
+    if isinstance(error, WeftError):
+        _exit(f"error: {error.render(command_line_style)}", EXIT_USER_ERROR)
+    if isinstance(error, OSError):  # a full disk, and others that no code of Weft expects
+        _discard_output()
+        place = f"{error.filename}: " if error.filename else ""
+        _exit(f"error: {place}{error.strerror or error}", EXIT_USER_ERROR)
+    if isinstance(error, (typer.Exit, typer.Abort)) or hasattr(error, "exit_code"):
+        raise error  # usage errors and --help, which typer handles
+    _exit(f"error: {_describe_bug(error)}", EXIT_BUG)
 
 
 def _discard_output() -> None:
@@ -115,5 +156,6 @@ def _exit(message: str, code: int) -> NoReturn:
 
         print_text(traceback.format_exc(), stderr=True)
     rank = process_rank()
-    print_text(f"rank {rank}: {message}" if rank else message, stderr=True)
+    with suppress(OSError):  # the terminal is closed
+        print_text(f"rank {rank}: {message}" if rank else message, stderr=True)
     raise SystemExit(code) from None

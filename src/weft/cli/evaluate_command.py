@@ -39,7 +39,6 @@ from weft.cli.output import (
     print_results,
     print_written,
     show_progress,
-    write_report,
 )
 
 if TYPE_CHECKING:
@@ -95,8 +94,8 @@ def evaluate(
     written: list[object] = list(files)
     if files and configuration.evaluation.per_user:
         written[-1] = f"{files[-1]} (with values per user)"
-    if configuration.report is not None and outcome.subject is not None:
-        written.append(write_report(outcome.subject, configuration.report))
+    if configuration.report is not None:
+        written.append(configuration.report)
     print_written(console, written)
     if ready_gates and not _pass_gates(console, ready_gates, outcome.results):
         raise typer.Exit(EXIT_FAILED_GATE)
@@ -244,8 +243,9 @@ def _prepare_gates(
 def _run(
     configuration: Configuration, step: Callable[[str], None], *, guard_csv: bool
 ) -> tuple[RunOutcome, list[Path]]:
-    """Run the configuration, and write its results if it names a folder."""
+    """Run the configuration, and write its results if it names a folder, and its report."""
     from weft.config.run import RunOutcome, open_engine, results, run
+    from weft.evaluation.atomic_files import text_writer, write_files
     from weft.report.result_folder import save_results
 
     evaluate = _evaluate_function(configuration)
@@ -255,10 +255,18 @@ def _run(
         step(f"starting {configuration.engine.name}")
     with open_engine(configuration, evaluate) as evaluate_users:
         outcome = run(configuration, step, evaluate=evaluate_users)
+        report = {}
+        if outcome.subject is not None and configuration.report is not None:
+            from weft.report.html import render
+
+            step("making the report")
+            report[configuration.report] = render(outcome.subject)
         if configuration.output is None:
+            write_files({path: text_writer(text) for path, text in report.items()})
             return outcome, []
-        files = save_results(outcome.results, configuration.output, guard_formulas=guard_csv)
-        return outcome, files
+        return outcome, save_results(
+            outcome.results, configuration.output, report=report, guard_formulas=guard_csv
+        )
 
 
 def _evaluate_function(configuration: Configuration) -> Callable[..., Result]:

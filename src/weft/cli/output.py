@@ -201,10 +201,10 @@ def check_report(path: Path) -> None:
     check_folder(path.parent, f"--report {path}")
 
 
-def write_report(subject: ReportContext, path: Path) -> Path:
-    """Write the report and return its path."""
+def render_report(subject: ReportContext, path: Path) -> dict[Path, str]:
+    """Return the text of the report by its path."""
     with show_progress(None) as step:
-        step("writing the report")
-        from weft.report.html import render, write
+        step("making the report")
+        from weft.report.html import render
 
-        return write(render(subject), path)
+        return {path: render(subject)}

@@ -35,7 +35,7 @@ def schema(
     if out is None:
         print_text(text)
         return
-    from weft.evaluation.atomic_files import write_files
+    from weft.evaluation.atomic_files import text_writer, write_files
 
-    write_files({out: lambda file: file.write(text.encode())})
+    write_files({out: text_writer(text)})
     print_text(f"Written: {out}")

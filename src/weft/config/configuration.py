@@ -108,9 +108,11 @@ class Configuration(Section):
     def plain(self, *models: str) -> dict[str, Any]:
         """Return plain JSON values from which `from_mapping` builds this configuration again.
 
-        `models` are the models to keep; all if none is given.
+        `models` are the models to keep; all if none is given. A checkpoint is left out.
         """
-        evaluation = self.evaluation.model_dump(mode="json", exclude_defaults=True)
+        evaluation = self.evaluation.model_dump(
+            mode="json", exclude_defaults=True, exclude={"checkpoint"}
+        )
         for key, name in EvaluationSection.keys().items():
             if name in evaluation and key != name:
                 evaluation[key] = evaluation.pop(name)
@@ -221,7 +223,7 @@ def _resolve_paths(keys: Keys, value: Any) -> Any:
     """Return a value with each path as a `Path`, relative to the current folder, not the file's."""
     if keys in (("models",), ("evaluation", "slices")) and isinstance(value, dict):
         return {name: _resolve_paths((*keys, name), file) for name, file in value.items()}
-    if keys[0] in ("evaluation", "engine") and keys[1:2] != ("slices",):
+    if keys[0] in ("evaluation", "engine") and keys[1:2] not in (("slices",), ("checkpoint",)):
         return value
     if isinstance(value, str):
         return from_home(value)

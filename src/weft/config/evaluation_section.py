@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from weft._choices import Alternative, CorrectionFamily
 from weft.config.document import show
@@ -21,6 +21,7 @@ from weft.config.sections import (
     expect,
     expect_mapping,
     is_text,
+    locate,
     read_bool,
 )
 from weft.errors import SettingError, check_float, setting_ref
@@ -247,6 +248,11 @@ class EvaluationSection(EvaluationSettings):
     @classmethod
     def _read_bool(cls, value: Any) -> Any:
         return read_bool(value)
+
+    @field_validator("checkpoint", mode="before")
+    @classmethod
+    def _locate_checkpoint(cls, value: Any, info: ValidationInfo) -> Path | None:
+        return None if value is None else locate(value, info, expected="the path of a file")
 
     @field_validator("candidates", mode="before")
     @classmethod

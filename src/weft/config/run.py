@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from weft.config.configuration import Configuration
@@ -16,6 +17,7 @@ from weft.errors import InputError, SettingError, WeftError
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
 from weft.report.context import ReportContext
+from weft.report.result_folder import file_names
 from weft.statistics import Comparison, compare
 
 Evaluate = Callable[..., Result]
@@ -120,7 +122,9 @@ def results(
         settings = configuration.evaluation.settings(reads_files=reads_files)
     if configuration.report is not None:
         settings |= {"per_user": True, "exposure": True}
+    settings.pop("checkpoint", None)  # each model has its own
     truth = data.pop("truth")
+    checkpoints = _checkpoints(configuration)
     for name, file in configuration.models.items():
         begin(f"evaluating {name}")
         with _located_errors(configuration):
@@ -128,11 +132,24 @@ def results(
             if reads_files:
                 label = configuration.document.spell(f"models.{name}", "")
                 lists = read_table(lists, label, use="lists")
-            result = evaluate(lists, truth, **data, **settings, name=name)
+            result = evaluate(lists, truth, **data, **settings, **checkpoints[name], name=name)
             if configuration.report is not None or configuration.evaluation.tests:
                 result = _collect(result)
         provenance = {**result.provenance, "configuration": configuration.plain(name)}
         yield replace(result, provenance=provenance)
+
+
+def _checkpoints(configuration: Configuration) -> dict[str, dict[str, Path]]:
+    """Return the setting `checkpoint` by model: the file, or one for each of several models."""
+    names, path = list(configuration.models), configuration.evaluation.checkpoint
+    if path is None:
+        return {name: {} for name in names}
+    if len(names) == 1:
+        return {names[0]: {"checkpoint": path}}
+    return {
+        name: {"checkpoint": path.with_name(f"{path.name}.{file_name}")}
+        for name, file_name in zip(names, file_names(names))
+    }
 
 
 @contextmanager

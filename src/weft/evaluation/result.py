@@ -212,7 +212,7 @@ class Result(ReportMixin):
         from weft.evaluation.result_io import result_files
 
         path = Path(path)
-        write_files(result_files(self, path))
+        write_files(*result_files(self, path))
         return path
 
     def to_dict(self) -> dict[str, Any]:

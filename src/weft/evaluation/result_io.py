@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 from weft.data.readers.json_text import parse_json
 from weft.data.readers.scans import catch_panics
 from weft.errors import InputError, plain_text
-from weft.evaluation.atomic_files import Writer
+from weft.evaluation.atomic_files import FolderWriter, Writer
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import FORMAT, FRAMES, VERSION, Result, frame_schema
 from weft.evaluation.table_digests import digest_table, write_table
@@ -27,17 +27,18 @@ _DIGESTS = "digests"  # key of the tables' digests in the JSON file
 
 
 def result_files(
-    result: Result, path: Path, *, external: Mapping[str, Path] | None = None
-) -> dict[Path, Writer]:
-    """Return the files of a result that is saved as `path`, for `write_files`.
+    result: Result, path: Path, folders: Mapping[str, FolderWriter] | None = None
+) -> tuple[dict[Path, Writer], dict[Path, FolderWriter]]:
+    """Return the files and folders of a result that is saved as `path`, for `write_files`.
 
-    The JSON file holds the digests of the tables, and therefore comes last. `external` maps tables
-    that the caller moves to their `table_path` itself to where they are now.
+    The JSON file holds the digests of the tables, and therefore comes last. `folders` writes tables
+    that become folders.
     """
     tables = {name: table for name in _USER_TABLES if (table := getattr(result, name)) is not None}
-    digests = {name: digest_table(file) for name, file in (external or {}).items()}
+    folders = folders or {}
+    digests: dict[str, str] = {}
     document = result.to_dict()
-    document |= {name: table_path(path, name).name for name in (*tables, *digests)}
+    document |= {name: table_path(path, name).name for name in (*tables, *folders)}
 
     def write_document(file: IO[bytes]) -> None:
         fields = document | ({_DIGESTS: digests} if digests else {})
@@ -47,10 +48,20 @@ def result_files(
     def table_writer(name: str, table: pl.DataFrame) -> Writer:
         return lambda file: digests.update({name: write_table(table, file)})
 
+    def folder_writer(name: str, write: FolderWriter) -> FolderWriter:
+        def write_and_digest(folder: Path) -> None:
+            write(folder)
+            digests[name] = digest_table(folder)
+
+        return write_and_digest
+
     files: dict[Path, Writer] = {
         path.with_name(document[name]): table_writer(name, table) for name, table in tables.items()
     }
-    return files | {path: write_document}
+    return files | {path: write_document}, {
+        path.with_name(document[name]): folder_writer(name, write)
+        for name, write in folders.items()
+    }
 
 
 def table_path(path: Path, table: str) -> Path:

@@ -280,7 +280,9 @@ class EvaluationSettings(BaseModel):
         default=False, description="Show a progress bar on a terminal."
     )
     checkpoint: Annotated[
-        Path | None, checked(read_path), Option(EXECUTION, None, None, changes_results=False)
+        Path | None,
+        checked(read_path),
+        Option(EXECUTION, metavar="FILE", changes_results=False),
     ] = Field(
         default=None,
         description="File in which progress is saved once a minute, and from which an interrupted "

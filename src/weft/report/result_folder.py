@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError
-from weft.evaluation.atomic_files import Writer, write_files
+from weft.evaluation.atomic_files import FolderWriter, Writer, text_writer, write_files
 from weft.evaluation.result import Result
 from weft.evaluation.result_io import result_files, table_path
 from weft.report.result_formats import slices_to_csv, to_csv
@@ -25,37 +22,35 @@ _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|\Z)", re.IGNORECASE)
 
 
 def save_results(
-    results: Sequence[Result], folder: Path, *, guard_formulas: bool = True
+    results: Sequence[Result],
+    folder: Path,
+    *,
+    report: Mapping[Path, str] | None = None,
+    guard_formulas: bool = True,
 ) -> list[Path]:
     """Write each result as NAME.json with its values per user, and `summary.csv`; all or nothing.
 
     Returns the paths of the results in order, then of the summary, then of `slices.csv` if there
-    are slices. `guard_formulas` is that of `csv_table`. Values per user that are in Spark are
-    written by Spark, as folders of Parquet files that replace existing ones.
+    are slices. `report` is the text of a report by its path, which is written with them.
+    `guard_formulas` is that of `csv_table`. Values per user that are in Spark are written by Spark,
+    as folders of Parquet files that replace existing ones.
     """
     paths = result_paths([result.name for result in results], folder)
-    tables = {path: getattr(result, "per_user_table", None) for result, path in zip(results, paths)}
-    in_spark = {
-        table_path(path, "per_user"): table for path, table in tables.items() if table is not None
-    }
-    summaries = {
-        folder / SUMMARY_FILE: _text_writer(to_csv(results, guard_formulas=guard_formulas))
-    }
+    files: dict[Path, Writer] = {}
+    folders: dict[Path, FolderWriter] = {}
+    for result, path in zip(results, paths):
+        table = getattr(result, "per_user_table", None)
+        spark_folders = {} if table is None else {"per_user": _spark_writer(table, path)}
+        result_part = result_files(result, path, spark_folders)
+        files |= result_part[0]
+        folders |= result_part[1]
+    summaries = {folder / SUMMARY_FILE: text_writer(to_csv(results, guard_formulas=guard_formulas))}
     if any(result.slices is not None for result in results):
         slices = slices_to_csv(results, guard_formulas=guard_formulas)
-        summaries[folder / SLICES_FILE] = _text_writer(slices)
-    with _spark_folders(in_spark) as written:
-        files: dict[Path, Writer] = {}
-        for result, path in zip(results, paths):
-            table = written.get(table_path(path, "per_user"))
-            external = {} if table is None else {"per_user": table}
-            files |= result_files(result, path, external=external)
-        write_files(files | summaries)
+        summaries[folder / SLICES_FILE] = text_writer(slices)
+    pages = {path: text_writer(text) for path, text in (report or {}).items()}
+    write_files(files | summaries | pages, folders)
     return [*paths, *summaries]
-
-
-def _text_writer(text: str) -> Writer:
-    return lambda file: file.write(text.encode())
 
 
 def result_paths(names: Sequence[str], folder: Path) -> list[Path]:
@@ -63,34 +58,22 @@ def result_paths(names: Sequence[str], folder: Path) -> list[Path]:
     return [folder / f"{name}.json" for name in file_names(names)]
 
 
-@contextmanager
-def _spark_folders(tables: Mapping[Path, Any]) -> Iterator[Mapping[Path, Path]]:
-    """Write Spark tables to temporary folders, and move them to their paths if the block succeeds.
+def _spark_writer(table: Any, path: Path) -> FolderWriter:
+    """Return a function that lets Spark write the values per user of the result at `path`.
 
-    Yields the temporary folder of each path. Raises `InputError` if the files are not on this
-    machine.
+    It raises `InputError` if the files are not on this machine.
     """
-    written: dict[Path, Path] = {}
-    try:
-        for path, table in tables.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            parent = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:40]}."))
-            written[path] = parent / path.name
-            table.write.parquet(f"file://{written[path].absolute()}")
-            if not any(written[path].glob("*.parquet")):
-                raise InputError(
-                    f"{path}: Spark wrote the values per user, but they are not here: each "
-                    "machine wrote to a disk of its own. Give a folder that all machines share."
-                )
-        yield written
-        for path, folder in written.items():
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            path.unlink(missing_ok=True)
-            folder.rename(path)
-    finally:
-        for folder in written.values():
-            shutil.rmtree(folder.parent)
+
+    def write(folder: Path) -> None:
+        table.write.parquet(f"file://{folder.absolute()}")
+        if not any(folder.glob("*.parquet")):
+            raise InputError(
+                f"{table_path(path, 'per_user')}: Spark wrote the values per user, but they are "
+                "not here: each machine wrote to a disk of its own. Give a folder that all "
+                "machines share."
+            )
+
+    return write
 
 
 def file_names(names: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.errors import SettingError, check_choice, escape_controls
-from weft.evaluation.atomic_files import write_files
+from weft.evaluation.atomic_files import Writer, text_writer, write_files
 from weft.evaluation.report_mixin import ReportMixin
 from weft.evaluation.result import Result
 from weft.evaluation.table_digests import write_table
@@ -321,17 +321,19 @@ class Comparison(ReportMixin):
         `pairs` is that of `to_markdown` and `to_latex`, `guard_formulas` that of `to_csv`.
         """
         path = Path(path)
+        write_files({path: self.file_writer(path, pairs=pairs, guard_formulas=guard_formulas)})
+        return path
+
+    def file_writer(self, path: Path, *, pairs: bool, guard_formulas: bool) -> Writer:
+        """Return a function that writes the file of `save`."""
         form = SUFFIXES.get(path.suffix.lower())
         if form is None:
             raise SettingError(
                 f"{path}: the name of a comparison's file ends in one of {', '.join(SUFFIXES)}."
             )
         if form == "parquet":
-            write_files({path: partial(write_table, self.to_frame())})
-        else:
-            text = self.to_text(form, pairs=pairs, guard_formulas=guard_formulas)
-            write_files({path: lambda file: file.write(text.encode())})
-        return path
+            return partial(write_table, self.to_frame())
+        return text_writer(self.to_text(form, pairs=pairs, guard_formulas=guard_formulas))
 
     def __repr__(self) -> str:
         lines = [self.to_markdown(), *(f"- {note}" for note in self.notes)]

@@ -10,6 +10,7 @@ worker or a machine.
 from __future__ import annotations
 
 import re
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,6 +82,7 @@ def cluster(address: str | None = None) -> Iterator[None]:
         yield
         return
     _check_reachable(address)
+    handler = signal.getsignal(signal.SIGTERM)
     with capture_stderr() as output, _few_attempts():
         try:
             ray.init(
@@ -91,8 +93,14 @@ def cluster(address: str | None = None) -> Iterator[None]:
             )
         except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
             raise _connection_error(address, error, output.read_lines()) from error
+        except SystemExit:  # raised by Ray's own handler of SIGTERM
+            if callable(handler):
+                handler(signal.SIGTERM, None)
+            raise
         finally:
             output.close()
+    if callable(handler) and signal.getsignal(signal.SIGTERM) is not handler:
+        signal.signal(signal.SIGTERM, handler)  # Ray has replaced that of the caller
     try:
         yield
     finally:
