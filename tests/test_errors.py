@@ -866,7 +866,7 @@ def up(*args, **kwargs):
 
 TRAINED = {"train": {0: [1]}, "num_users": 2, "num_items": 3}
 UPDATE_ERRORS = [
-    ("preds numpy", up(SCORES.numpy()), InputError, ["preds is a ndarray", r"\[batch, items\]"]),
+    ("preds lists", up(SCORES.tolist()), InputError, ["preds is a list", r"\[batch, items\]"]),
     ("preds a cube", up(SCORES[None]), InputError, [r"\[1, 2, 3\]", r"\[batch, items\]"]),
     ("preds sparse", up(SCORES.to_sparse()), InputError, ["preds", "sparse"]),
     ("preds complex", up(SCORES + 0j), InputError, ["preds", "complex"]),
@@ -883,7 +883,7 @@ UPDATE_ERRORS = [
         [r"\[3, 3\]", r"\[2, 3\]"],
     ),
     ("too few lists", up(target=((0,),)), InputError, ["target has", "2 rows", "list of lists"]),
-    ("no target", up(target=None), InputError, ["target is a NoneType", "(lists?|items) of"]),
+    ("no target", up(target=None), InputError, ["target is None", "(lists?|items) of"]),
     (
         "target by ids",
         up(target={0: [1]}),
@@ -971,7 +971,7 @@ UPDATE_ERRORS = [
         InputError,
         ["'valid_users' in addition to a target"],
     ),
-    ("metric with numpy", alone(SCORES.numpy(), [[0], [1]]), InputError, ["preds is a ndarray"]),
+    ("metric with lists", alone(SCORES.tolist(), [[0], [1]]), InputError, ["preds is a list"]),
     (
         "metric with a list of users too long",
         alone(SCORES, [[0], [1]], [0, 1, 2]),
