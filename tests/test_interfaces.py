@@ -48,6 +48,7 @@ VALUES = {
     "bootstrap": [5, 1],
     "slices": [{"activity": "quantiles(2)"}, {"activty": "quantiles(2)"}],
     "batch_size": [2, 0],
+    "threads": [2, 0],
     "device": ["cpu"],
     "memory": ["1KiB", "much"],
 }

@@ -1,5 +1,6 @@
 """Threads: how many are used, and that the caller's settings of torch stay as they are."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -9,7 +10,10 @@ import pytest
 import torch
 
 import weft
-from weft.data import threads
+from weft.data import team, threads
+from weft.data.team import Team
+from weft.errors import InputError
+from weft.ranking.kernels import native_cpu
 
 USERS, ITEMS = 40, 60
 SCORES = torch.randn(USERS, ITEMS, generator=torch.Generator().manual_seed(0))
@@ -129,6 +133,156 @@ torch.ones(1_000_000).sum()  # starts them
 assert len(names()) > len(before)
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=120)
+
+
+# --------------------------------------------------------------------------------------------------
+
+GENERATOR = torch.Generator().manual_seed(1)
+MANY = torch.randn(90, 40_000, generator=GENERATOR)  # several native calls per batch of 30 users
+LARGE_TRUTH = {user: [user, 3 * user + 1, 39_999 - user] for user in range(90)}
+LARGE_TRAIN = {user: [user + 5, 2 * user + 100] for user in range(90)}
+SOURCES = {
+    "matrix": MANY,
+    "float16": MANY.half(),
+    "factors": weft.Factors(
+        torch.randn(90, 8, generator=GENERATOR), torch.randn(40_000, 8, generator=GENERATOR)
+    ),
+    "model": lambda users: MANY[users],
+    "lists": {user: MANY[user].topk(50).indices.tolist() for user in range(90)},
+}
+OPTIONS = {
+    "plain": {},
+    "expected ties": {"ties": "expected"},
+    "bootstrap": {
+        "bootstrap": 20,
+        "per_user": True,
+        "slices": {"half": {user: user % 2 for user in range(90)}},
+    },
+    "sampled": {"strategy": "sampled", "num_negatives": 20},
+    "one batch": {"batch_size": 90},
+}
+
+
+def helpers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "weft"]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_results_are_equal_for_any_number_of_threads(source, options):
+    if source == "lists" and options == "bootstrap":
+        pytest.skip("covers the same code as scores")
+    settings = {"metrics": ["nDCG", "AUC", "Gini", "EPC", "MAP"], "top_k": [3, 10]}
+    if source == "lists":
+        settings["metrics"] = ["nDCG", "Gini", "MAP"]
+        settings["items"] = range(40_000)
+    settings |= {"train": LARGE_TRAIN, "batch_size": 30, **OPTIONS[options]}
+    first, *others = (
+        weft.evaluate(SOURCES[source], LARGE_TRUTH, threads=number, **settings)
+        for number in (1, 2, 3, 7)
+    )
+    for other in others:
+        assert [repr(value) for value in other.values] == [repr(value) for value in first.values]
+        assert other.counts == first.counts
+        assert other.provenance["fingerprint"] == first.provenance["fingerprint"]
+        if first.per_user is not None:
+            assert other.per_user.equals(first.per_user)
+    assert not helpers()
+
+
+def test_number_of_threads_is_used(monkeypatch):
+    sizes = []
+    monkeypatch.setattr(team, "Team", lambda size: sizes.append(size) or Team(size))
+    weft.evaluate(SCORES, TRUTH, metrics="nDCG@5", threads=4)
+    evaluator = weft.Evaluator(metrics="nDCG@5", threads=5)
+    evaluator.update(SCORES, torch.ones_like(SCORES))
+    assert sizes == [4, 5]
+
+
+def test_models_may_return_the_same_memory():
+    memory = torch.empty(10, ITEMS)
+
+    def score(users):
+        return memory[: len(users)].copy_(SCORES[users])
+
+    settings = {"metrics": METRICS, "top_k": [5], "batch_size": 10}
+    expected = weft.evaluate(SCORES, TRUTH, **settings, threads=1)
+    assert weft.evaluate(score, TRUTH, **settings, threads=3).values == expected.values
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_first_error_in_the_order_of_users_is_raised(number):
+    scores = MANY.clone()
+    scores[70, 3], scores[45, 7] = float("nan"), float("inf")
+    settings = {"metrics": "nDCG@5", "batch_size": 20, "threads": number}
+    with pytest.raises(InputError, match=r"45\b"):
+        weft.evaluate(scores, LARGE_TRUTH, **settings)
+    assert not helpers()
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("place", ["native call", "ranking", "adding"])
+def test_errors_and_interrupts_end_all_threads(monkeypatch, place, error):
+    names = {
+        "native call": (native_cpu, "call"),
+        "ranking": (weft.Evaluator, "rank"),
+        "adding": (weft.Evaluator, "add"),
+    }
+    owner, name = names[place]
+    original, calls = getattr(owner, name), itertools.count()
+
+    def fail(*args, **kwargs):
+        if next(calls) == 2:
+            raise error("told to")
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, fail)
+    with pytest.raises(error, match="told to"):
+        weft.evaluate(MANY, LARGE_TRUTH, metrics="nDCG@5", batch_size=20, threads=3)
+    assert not helpers() and torch.get_num_threads() == 3
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_resumed_evaluation_is_equal_for_any_number_of_threads(monkeypatch, tmp_path, number):
+    monkeypatch.setattr("weft.evaluation.checkpoint._SAVE_SECONDS", 0.0)
+    settings = {"metrics": METRICS, "top_k": [5], "batch_size": 20}
+    expected = weft.evaluate(MANY, LARGE_TRUTH, **settings, threads=1)
+    add, calls = weft.Evaluator.add, itertools.count()
+
+    def fail(self, *args):
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        add(self, *args)
+
+    settings["checkpoint"] = tmp_path / "state"
+    with monkeypatch.context() as patch:
+        patch.setattr(weft.Evaluator, "add", fail)
+        with pytest.raises(KeyboardInterrupt):
+            weft.evaluate(MANY, LARGE_TRUTH, **settings, threads=number)
+    resumed = weft.evaluate(MANY, LARGE_TRUTH, **settings, threads=number)
+    assert resumed.values == expected.values and resumed.counts == expected.counts
+
+
+def test_team_shares_loops_and_runs_tasks_ahead():
+    found = []
+    with team.open_team(3) as three:
+        future = three.submit(lambda: team.share_loop(found.append, range(50)) or "done")
+        three.loop(found.append, range(50, 100))
+        assert three.result(future) == "done" and len(helpers()) == 2
+        failing = three.submit(lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            three.result(failing)
+        with pytest.raises(ZeroDivisionError):
+            three.loop(lambda number: 1 / (number - 5), range(10))
+    assert sorted(found) == list(range(100)) and not helpers()
+
+
+def test_team_without_helpers_works_in_the_calling_thread():
+    found = set()
+    with Team(1) as one:
+        one.loop(lambda number: found.add((number, threading.get_ident())), range(3))
+        assert one.result(one.submit(threading.get_ident)) == threading.get_ident()
+    assert found == {(number, threading.get_ident()) for number in range(3)}
 
 
 # --------------------------------------------------------------------------------------------------

@@ -24,7 +24,13 @@ Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")
 
 _LIBRARIES = {"linux": "libtorch_cpu.so", "darwin": "libtorch_cpu.dylib"}
-_of_caller = threading.local()  # `number`: torch's threads in this thread outside `one_thread`
+
+
+class _ThreadState(threading.local):
+    torch_threads: int | None = None  # the caller's number while `one_thread` runs
+
+
+_state = _ThreadState()
 
 
 class _Setters(NamedTuple):
@@ -51,9 +57,9 @@ def _load_setters() -> _Setters | None:
 
 
 def use_one_thread() -> None:
-    """Run the operations of torch on one thread from now on, in the calling thread alone."""
-    # A new thread takes the number over from torch at the first look, which must not come later.
+    """Run the operations of torch on one thread in the calling thread, which is a new one."""
     setters = _load_setters()
+    # The first look takes the number over from torch: it must come before it is set.
     if torch.get_num_threads() > 1 and setters is not None:
         setters.openmp(1)
         setters.mkl(1)
@@ -67,20 +73,20 @@ def one_thread(function: Callable[Parameters, Value]) -> Callable[Parameters, Va
     @wraps(function)
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Value:
         number, setters = torch.get_num_threads(), _load_setters()
-        if number == 1 or setters is None:
-            return function(*args, **kwargs)
         of_mkl = 0
         try:  # no context manager: an interrupt at the start of its exit would skip the exit
-            of_mkl = setters.mkl(1)
-            setters.openmp(1)
-            _of_caller.number = number
+            if number > 1 and setters is not None:
+                _state.torch_threads = number
+                of_mkl = setters.mkl(1)
+                setters.openmp(1)
             return function(*args, **kwargs)
         finally:
-            try:
-                setters.openmp(getattr(_of_caller, "number", None) or number)
-            finally:
-                setters.mkl(of_mkl)
-                _of_caller.number = None
+            if number > 1 and setters is not None:
+                try:
+                    setters.openmp(_state.torch_threads or number)
+                finally:
+                    setters.mkl(of_mkl)
+                    _state.torch_threads = None
 
     return run
 
@@ -91,16 +97,16 @@ def with_caller_threads(
     """Call a function of the caller with the number of torch's threads that the caller has set.
 
     If the function sets another number, the caller keeps it."""
-    number, setters = getattr(_of_caller, "number", None), _load_setters()
+    number, setters = _state.torch_threads, _load_setters()
     if number is None or setters is None:
         return function(*args, **kwargs)
     try:
         setters.openmp(number)
         setters.mkl(0)
-        _of_caller.number = None
+        _state.torch_threads = None
         return function(*args, **kwargs)
     finally:
-        _of_caller.number = torch.get_num_threads()
+        _state.torch_threads = torch.get_num_threads()
         setters.openmp(1)
         setters.mkl(1)
 
@@ -111,8 +117,7 @@ def count_threads(requested: int | None = None) -> int:
     """
     if requested is not None:
         return requested
-    of_torch = getattr(_of_caller, "number", None) or torch.get_num_threads()
-    return min(of_torch, usable_cpus())
+    return min(_state.torch_threads or torch.get_num_threads(), usable_cpus())
 
 
 def usable_cpus() -> int:

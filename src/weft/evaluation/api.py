@@ -72,6 +72,7 @@ def evaluate(
     feature_separator: str | None = None,
     profile: str | None = None,
     batch_size: int | None = None,
+    threads: int | None = None,
     device: torch.device | str | None = None,
     memory: int | str | None = None,
     progress: bool = False,
@@ -157,8 +158,9 @@ def evaluate(
         `"trec_eval"`, `"ranx"`, `"recbole"`, `"torchmetrics"`, `"rectools"` or `"sklearn"`. It sets
         metric parameters, ties, relevance_threshold, empty_users, missing_lists and extra_users
         unless they are given.
-    batch_size, device, progress
-        Execution; they do not change results.
+    batch_size, threads, device, progress
+        Execution; they do not change results. By default as many threads as torch uses, and no more
+        than the CPUs that the process may use.
     memory
         The memory for recommendation lists, in bytes or as `"4GiB"`, by default half of what is
         available. Files that need more are sorted in temporary files, with the same results.
@@ -204,6 +206,7 @@ def evaluate(
         feature_separator=feature_separator,
         profile=profile,
         batch_size=batch_size,
+        threads=threads,
         device=device,
         memory=memory,
         progress=progress,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from weft.batch.batch import Batch, BatchInputs, RankingOptions, open_batch
+from weft.batch.batch import Batch, BatchInputs, RankingOptions, rank_batch
 from weft.batch.input_validation import validation_for
 from weft.data import BatchLists, Labels, Train
 from weft.data.dataset import EvaluationData
@@ -17,8 +18,9 @@ from weft.data.devices import is_host_readable, run_eagerly, to_device
 from weft.data.evaluation_inputs import read_positional_inputs
 from weft.data.labels import read_positional_labels
 from weft.data.targets import read_target
+from weft.data.team import open_team
 from weft.data.tensors import SparseRows
-from weft.data.threads import one_thread
+from weft.data.threads import count_threads, one_thread
 from weft.errors import InputError, MissingInput, SettingError, setting_ref
 from weft.evaluation.contributions import UserContributions
 from weft.evaluation.counts import BatchCounter
@@ -99,6 +101,7 @@ class Evaluator(EvaluatorState):
         extra_users: str | None = None,
         repeated_users: str | None = None,
         profile: str | None = None,
+        threads: int | None = None,
         sync_on_compute: bool = True,
         prefix: str = "",
         postfix: str = "",
@@ -124,6 +127,7 @@ class Evaluator(EvaluatorState):
             repeated_users=repeated_users,
             feature_separator=feature_separator,
             profile=profile,
+            threads=threads,
         )
         labels = {
             "user_groups": user_groups,
@@ -273,7 +277,8 @@ class Evaluator(EvaluatorState):
         seen = None
         if self.masks_seen:
             seen = self._seen(self.inputs["train"], user_indices, scores.device)
-        with BatchTransaction(self) as transaction:
+        team = open_team(count_threads(self.settings.threads))
+        with team, BatchTransaction(self) as transaction:
             self._add(BatchInputs(predictions, truth, users, seen=seen), transaction)
             self.counts[self.counter.names.index("users_without_truth")] += num_rows - len(scores)
             self._num_rows += num_rows
@@ -331,14 +336,21 @@ class Evaluator(EvaluatorState):
             train.interactions.select_users(indices.numpy()), device
         )
 
-    def add(self, inputs: BatchInputs) -> None:
-        """Rank a batch whose inputs are checked and encoded, and add its contributions.
+    def rank(self, inputs: BatchInputs) -> Batch:
+        """Return a ranked batch, for `add`. Nothing of the evaluator changes: any thread may."""
+        return rank_batch(inputs, self._ranking)
 
-        If an error or an interrupt ends it, nothing is added."""
+    def add(self, inputs: BatchInputs, batch: Batch | None = None) -> None:
+        """Add the contributions of a batch whose inputs are checked and encoded.
+
+        `batch` is that of `rank`, if it was ranked before; it is closed. If an error or an
+        interrupt ends it, nothing is added."""
         with BatchTransaction(self) as transaction:
-            self._add(inputs, transaction)
+            self._add(inputs, transaction, batch)
 
-    def _add(self, inputs: BatchInputs, transaction: BatchTransaction) -> None:
+    def _add(
+        self, inputs: BatchInputs, transaction: BatchTransaction, batch: Batch | None = None
+    ) -> None:
         predictions = inputs.predictions
         is_sampled = isinstance(predictions, BatchLists) and (
             inputs.sample_sizes is not None or predictions.is_missing
@@ -354,8 +366,8 @@ class Evaluator(EvaluatorState):
         self._has_candidates |= (
             is_complete or inputs.item_mask is not None or inputs.candidates is not None
         )
-        with open_batch(inputs, self._ranking) as batch:
-            self._accumulate(batch, transaction)
+        with closing(batch or self.rank(inputs)) as ranked:
+            self._accumulate(ranked, transaction)
 
     def _accumulate(self, batch: Batch, transaction: BatchTransaction) -> None:
         by_user = self.stores_contributions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,14 +13,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from weft.batch.batch import BatchInputs
+from weft.batch.batch import Batch, BatchInputs
 from weft.data import BatchLists
 from weft.data.dataset import EvaluationData, GlobalStats, build_dataset
+from weft.data.devices import is_host_readable
 from weft.data.evaluation_inputs import EvaluationInputs
 from weft.data.interactions import digest, digest_sums, hash_sums_by_id
-from weft.data.sources import ListSource, open_source
+from weft.data.sources import ListSource, Model, open_source
+from weft.data.team import Team, open_team
 from weft.data.tensors import SparseRows
-from weft.data.threads import one_thread
+from weft.data.threads import count_threads, one_thread
 from weft.errors import MissingInput, SettingError, setting_ref
 from weft.evaluation.candidates import CandidateProvider, CandidateSet, score_candidates
 from weft.evaluation.checkpoint import Checkpoint, Span
@@ -130,6 +133,7 @@ class EvaluationRun:
         self._user_keys = None
         if settings.ties in ("random", "expected") or settings.bootstrap is not None:
             self._user_keys = torch.as_tensor(dataset.users.hash_keys())
+        self._digests: Future[dict[str, Any]] | None = None  # of the data, if computed already
         self._max_lengths: NDArray[np.int64] | None = None
         if self.candidates.are_per_user and settings.batch_size is None:
             self._max_lengths = self.candidates.max_lengths
@@ -151,10 +155,39 @@ class EvaluationRun:
                 identity |= {"process": part, "batch_size": batch_size}
             checkpoint = Checkpoint(self.settings.checkpoint, identity)
             spans = checkpoint.resume(self.evaluator, self.candidates, spans)
-        for start, stop in _show_progress(spans) if self.settings.progress else spans:
-            self.evaluator.add(self._batch(start, stop))
-            if checkpoint is not None:
-                checkpoint.add(self.evaluator, self.candidates, start, stop)
+        shown = _show_progress(spans) if self.settings.progress else iter(spans)
+        with open_team(count_threads(self.settings.threads)) as team:
+            for inputs, batch in self._ranked_batches(spans, team):
+                start, stop = next(shown)
+                self.evaluator.add(inputs, batch)
+                if checkpoint is not None:
+                    checkpoint.add(self.evaluator, self.candidates, start, stop)
+            next(shown, None)  # completes the bar
+
+    def _ranked_batches(
+        self, spans: list[Span], team: Team
+    ) -> Iterator[tuple[BatchInputs, Batch | None]]:
+        """Yield the inputs of batches in their order, ranked or not (None).
+
+        With several threads on the CPU, the next batch is ranked while one is added."""
+        # A model may return the same memory each time: it is called when a batch is added.
+        is_ahead = team.size > 1 and len(spans) > 1 and not isinstance(self.dataset.source, Model)
+        ahead: tuple[BatchInputs, Future[Batch]] | None = None
+        for number, (start, stop) in enumerate(spans):
+            inputs, following = self._batch(start, stop), None
+            if is_ahead and is_host_readable(inputs.users.device):
+                following = inputs, team.submit(self.evaluator.rank, inputs)
+                if number == len(spans) - 1:
+                    self._digests = team.submit(self._digest_data)
+            if ahead is not None:
+                yield ahead[0], team.result(ahead[1])
+            if following is None:
+                yield inputs, None
+            ahead = following
+        if ahead is not None:
+            yield ahead[0], team.result(ahead[1])
+            if self._digests is not None:
+                team.result(self._digests)
 
     # ----------------------------------------------------------------------------------------------
 
@@ -273,16 +306,19 @@ class EvaluationRun:
 
     def fingerprint(self) -> dict[str, Any]:
         """Return digests of the data and of the candidates, by their names in a result."""
+        data = self._digest_data() if self._digests is None else dict(self._digests.result())
+        if self.candidates.are_per_user:
+            data["candidates"] = self.candidates.fingerprint()
+        return data
+
+    def _digest_data(self) -> dict[str, Any]:
         dataset = self.dataset
-        data: dict[str, Any] = {
+        return {
             "truth": digest_sums(hash_sums_by_id(dataset.truth, dataset.users, dataset.items)),
             "train": None if dataset.train is None else dataset.train.interactions.fingerprint(),
             "source": dataset.source.fingerprint(),
             "source_kind": dataset.source.kind,
         }
-        if self.candidates.are_per_user:
-            data["candidates"] = self.candidates.fingerprint()
-        return data
 
     def identity(self) -> dict[str, Any]:
         """Return the facts that runs must have in common for their states to be merged."""

@@ -268,6 +268,14 @@ class EvaluationSettings(BaseModel):
     batch_size: Annotated[
         int | None, checked(check_int), Option(EXECUTION, changes_results=False)
     ] = Field(default=None, ge=1, description="Number of users per batch.")
+    threads: Annotated[int | None, checked(check_int), Option(EXECUTION, changes_results=False)] = (
+        Field(
+            default=None,
+            ge=1,
+            description="Number of threads on the CPU. Default: as many as torch uses, and no more "
+            "than the CPUs that the process may use.",
+        )
+    )
     device: Annotated[Device, Option(EXECUTION, changes_results=False)] = Field(
         default=None, description="Where to compute, such as cpu or cuda:0."
     )

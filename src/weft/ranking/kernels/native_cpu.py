@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft._native import call
+from weft.data.team import num_sharing, share_loop
 from weft.data.tensors import SparseRows
-from weft.data.threads import count_threads
 from weft.ranking.kernels import any_device
 from weft.ranking.kernels.numpy_cpu import as_array, find_positions
 from weft.ranking.kernels.row_scan import RowScan, pad_lists
@@ -22,7 +21,7 @@ from weft.ranking.masked_scores import MaskedScores
 __all__ = ["double_ranks", "find_positions", "read", "scan", "top_k"]
 
 Array = NDArray[Any]
-# Scores per thread, at least; and scores of 16 bits that are converted at once, at most.
+# Scores of a native call if threads share them, or if they have 16 bits, which are converted.
 _TILE_SCORES = 1 << 19
 # 2: AVX-512, 1: AVX2, 0: any processor; of a higher number than the processor has, its highest.
 _INSTRUCTION_SET = 2
@@ -46,19 +45,13 @@ class _Request:
     offered: Array | None = None
 
     def run(self, scores: MaskedScores) -> None:
-        """Scan the scores as float32 or float64, on as many threads as are free."""
+        """Scan the scores as float32 or float64, on the threads that share the rows."""
         data = scores.data
-        threads = min(count_threads(), -(-data.numel() // _TILE_SCORES))
-        step = -(-len(data) // max(1, threads))
-        if data.element_size() == 2:  # the conversion takes memory
-            step = min(step, max(1, _TILE_SCORES // max(1, data.shape[1])))
-        starts = range(0, len(data), max(1, step))
-        if threads <= 1:
-            for start in starts:
-                self._run_tile(scores, start, step)
-            return
-        with ThreadPoolExecutor(threads) as pool:  # `list` raises the errors of the threads
-            list(pool.map(lambda start: self._run_tile(scores, start, step), starts))
+        step = max(1, len(data))
+        if num_sharing() > 1 or data.element_size() == 2:  # 16 bits: the conversion takes memory
+            step = max(1, _TILE_SCORES // max(1, data.shape[1]))
+        starts = range(0, len(data), step)
+        share_loop(lambda start: self._run_tile(scores, start, step), starts)
 
     def _run_tile(self, scores: MaskedScores, start: int, step: int) -> None:
         """Scan the rows `start` to `start + step - 1`."""
