@@ -16,6 +16,8 @@ from weft.data import BatchLists
 from weft.data.recommendations import batch_lists, list_table, row_groups
 from weft.data.recommendations.row_groups import RowGroups
 from weft.errors import InputError
+from weft.ranking import negative_sampling
+from weft.ranking.negative_sampling import NegativeSampler
 
 pytestmark = pytest.mark.skipif(
     not is_built(), reason="there was no C++ compiler when Weft was installed"
@@ -164,3 +166,82 @@ def test_rejects_wrong_lists_with_and_without_native_loops(monkeypatch, native, 
         tied = pl.DataFrame({"user": [1, 1, 1], "item": [4, 5, 6], "rank": [1, 2, 2]})
         with pytest.raises(InputError, match="one rank to several items"):
             weft.evaluate(tied, {1: [4]}, metrics="MRR@3")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 400), st.integers(1, 90), st.booleans(), st.integers(0, 1 << 70), st.data())
+def test_draws_the_same_negatives_with_and_without_native_loops(
+    items, number, weighted, seed, data
+):
+    """Also if nearly all items are excluded, so that many draws are not enough."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    pool = np.flatnonzero(rng.random(items) < data.draw(st.sampled_from([0.2, 1.0])))
+    pool = pool if len(pool) else np.array([items - 1])
+    users, share = 7, data.draw(st.sampled_from([0.0, 0.3, 0.97]))
+    excluded = np.flatnonzero(rng.random(users * items) < share)
+    sampler = NegativeSampler(
+        pool,
+        rng.integers(-(1 << 62), 1 << 62, items),
+        number=number,
+        seed=seed,
+        weights=rng.exponential(size=len(pool)) ** 4 + 1e-9 if weighted else None,
+    )
+    user_keys = rng.integers(-(1 << 62), 1 << 62, users)
+    drawn, eligible = sampler.draw(user_keys, excluded)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(negative_sampling, "is_built", lambda: False)
+        expected, of_expected = sampler.draw(user_keys, excluded)
+    assert drawn.tolist() == expected.tolist() and eligible.tolist() == of_expected.tolist()
+    assert not set(drawn.tolist()) & set(excluded.tolist())
+
+
+@pytest.mark.parametrize("width", [0, 1, 2, 150, 250, 1_000])
+@pytest.mark.parametrize("kind", ["random", "floats", "ties", "few"])
+def test_ranks_candidates_with_and_without_native_loops(monkeypatch, kind, width):
+    """Equal scores, among them 0 and -0, stay in the order of their items; -inf is no candidate."""
+    rng = np.random.default_rng(width)
+    scores = {
+        "random": rng.normal(size=(5, width)) * 10.0 ** rng.integers(-200, 200, (5, width)),
+        "floats": rng.normal(size=(5, width)).astype(np.float32).astype(np.float64),
+        "ties": rng.choice([-1.0, -0.0, 0.0, 2.5], (5, width)),
+        "few": np.where(rng.random((5, width)) < 0.9, -np.inf, rng.integers(-2, 3, (5, width))),
+    }[kind]
+    items = np.sort(rng.permuted(np.tile(np.arange(2_000), (5, 1)), axis=1)[:, :width], axis=1)
+    items[1, width // 2 :] = -1
+    inputs = torch.from_numpy(scores), torch.from_numpy(items), 2_000
+    found = BatchLists.from_candidates(*inputs)
+    monkeypatch.setattr(batch_lists, "is_built", lambda: False)
+    expected = BatchLists.from_candidates(*inputs)
+    assert torch.equal(found.offsets, expected.offsets)
+    assert torch.equal(found.items, expected.items)
+    # As bytes: 0 and -0 differ.
+    assert found.scores.numpy().tobytes() == expected.scores.numpy().tobytes()
+    for ours, theirs in zip(found.item_index, expected.item_index):
+        assert torch.equal(ours, theirs)
+
+
+@settings(max_examples=100, deadline=None)
+@given(lists_of_cells, st.randoms())
+def test_exchanged_entries_match_a_reordered_list(lists, random):
+    lists = [sorted(dict(row).items(), key=lambda cell: (-cell[1], cell[0])) for row in lists]
+    width = max(map(len, lists), default=0)
+    items = torch.tensor(
+        [sorted(item for item, _ in row) + [-1] * (width - len(row)) for row in lists],
+        dtype=torch.int64,
+    ).reshape(len(lists), width)
+    scores = torch.tensor(
+        [[dict(row).get(item, 0.0) for item in own] for row, own in zip(lists, items.tolist())],
+        dtype=torch.float64,
+    ).reshape(len(lists), width)
+    rows = BatchLists.from_candidates(scores, items, ITEMS)
+    order = []
+    for start, stop in itertools.pairwise(rows.offsets.tolist()):
+        order += random.sample(range(start, stop), stop - start)
+    order = torch.tensor(order, dtype=torch.int64)
+    moved = (order != torch.arange(len(order))).nonzero().flatten()
+    found, expected = rows.exchange(moved, order[moved]), rows.reorder(order)
+    assert found.items.tolist() == expected.items.tolist()
+    assert found.scores.tolist() == expected.scores.tolist()
+    assert [part.tolist() for part in found.item_index] == [
+        part.tolist() for part in expected.item_index
+    ]

@@ -23,7 +23,13 @@ from weft.data.sources import Model, Source
 from weft.errors import SettingError, UnknownParameter, check_int, did_you_mean, setting_ref
 from weft.evaluation.setting_rules import split_candidates
 from weft.evaluation.settings import EvaluationSettings
-from weft.ranking.negative_sampling import NegativeSampler, SampleSizes, is_in_sorted, sorted_union
+from weft.ranking.negative_sampling import (
+    NegativeSampler,
+    SampleSizes,
+    is_in_sorted,
+    sorted_union,
+    split_keys,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,7 +64,7 @@ class CandidateSet:
 
     def to_rows(self, num_users: int, num_items: int) -> Interactions:
         """Return the candidates as rows of users."""
-        users, items = np.divmod(self.keys, max(1, num_items))
+        users, items = split_keys(self.keys, num_users, num_items)
         return Interactions.from_codes(users, items, np.ones(len(items)), num_users, num_items)
 
 
@@ -141,7 +147,8 @@ class CandidateProvider:
             keys, eligible = self._sampler.draw(
                 self._user_keys[start:stop], sorted_union(seen, truth)
             )
-            sampled = np.bincount(keys // max(1, dataset.items.size), minlength=num_users)
+            starts = np.arange(num_users + 1) * dataset.items.size
+            sampled = np.diff(np.searchsorted(keys, starts))
             sample_sizes = sampled, eligible
             is_short = eligible < (self.settings.num_negatives or 0)
             self._counts["users_with_few_negatives"] += int(is_short.sum())
@@ -156,14 +163,14 @@ class CandidateProvider:
                 sorted_union(rows.flat_keys, relevant) if is_sampled else rows.flat_keys, seen
             )
         self._counts["candidates"] += len(keys)
-        self._add_to_digest(keys, start)
+        self._add_to_digest(keys, start, stop)
         return CandidateSet(keys, sample_sizes)
 
     def _remove_seen(self, keys: Codes, seen: Codes) -> Codes:
         return keys[~is_in_sorted(keys, seen)] if self._masks_seen else keys
 
-    def _add_to_digest(self, keys: Codes, start: int) -> None:
-        users, items = np.divmod(keys, max(1, self._dataset.items.size))
+    def _add_to_digest(self, keys: Codes, start: int, stop: int) -> None:
+        users, items = split_keys(keys, stop - start, self._dataset.items.size)
         hashes = hash_rows(self._user_keys[users + start], self._item_keys[items])
         self._digest += np.array(
             [hashes.sum(dtype=np.uint64), (hashes * hashes).sum(dtype=np.uint64)]
@@ -255,13 +262,13 @@ def score_candidates(
     keys = candidates.keys
     if not is_in_sorted(truth, keys).all():
         keys = sorted_union(keys, truth)
-    rows = keys // max(1, num_items)
+    rows, codes = split_keys(keys, num_users, num_items)
     lengths = np.bincount(rows, minlength=num_users)
     offsets = np.cumsum(lengths) - lengths
     width = int(lengths.max(initial=0))
     items = np.full((num_users, width), -1, dtype=np.int64)
     places = rows * width + np.arange(len(keys)) - offsets[rows]
-    items.reshape(-1)[places] = keys - rows * num_items
+    items.reshape(-1)[places] = codes
     scores = _request_scores(source, dataset, items, lengths, start, device)
     if len(keys) > len(candidates.keys):
         items.reshape(-1)[places[~is_in_sorted(keys, candidates.keys)]] = -1

@@ -43,15 +43,16 @@ def break_ties(
     rows, scores = lists.rows, lists.scores
     equals_previous = torch.zeros(len(rows) + 1, dtype=torch.bool, device=rows.device)
     equals_previous[1:-1] = (scores[1:] == scores[:-1]) & (rows[1:] == rows[:-1])
-    index = torch.arange(len(rows), device=rows.device)
-    tied = index  # where the host cannot read which are tied, all take part, most of them alone
-    if is_host_readable(rows.device):
+    is_readable = is_host_readable(rows.device)
+    # Where the host cannot read which are tied, all take part, most of them alone.
+    tied = torch.arange(len(rows), device=rows.device)
+    if is_readable:
         tied = (equals_previous[1:] | equals_previous[:-1]).nonzero().flatten()
     group = (~equals_previous[:-1]).cumsum(0)[tied]
     order = _tie_keys(lists, tied, rule, user_keys=user_keys, relevant=relevant)
     order = order.argsort(stable=True)
     order = order[group[order].argsort(stable=True)]
-    return lists.reorder(index.scatter(0, tied, tied[order]))
+    return lists.exchange(tied, tied[order]) if is_readable else lists.reorder(order)
 
 
 def _tie_keys(

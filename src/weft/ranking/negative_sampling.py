@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from weft._native import call, is_built
 from weft.ranking.ties import SPLITMIX_STEP, mix64
 
 Numbers = NDArray[np.int64]
@@ -61,26 +62,66 @@ class NegativeSampler:
 
         Both the drawn items and `excluded`, the items that users have, are ascending indices in a
         flattened `[users, items]` matrix."""
-        rows, items = np.divmod(excluded, max(1, self._num_items))
+        rows, items = split_keys(excluded, len(user_keys), self._num_items)
         rows = rows[self._is_in_pool[items]]
         eligible = len(self._pool) - np.bincount(rows, minlength=len(user_keys))
         required = np.minimum(eligible, self._number)
-        drawn: list[Numbers] = []
+        draw = self._draw_natively if is_built() else self._draw_by_sorting
+        keys, counts = draw(user_keys, excluded, required)
+        short = np.flatnonzero(counts < required)
+        if len(short):
+            missing = required[short] - counts[short]
+            excluded = sorted_union(excluded, keys)
+            rest = self._draw_rest(short, user_keys[short], excluded, missing=missing)
+            keys = np.sort(np.concatenate([keys, rest]))
+        return keys, eligible
+
+    @property
+    def _most_draws(self) -> int:
+        """The number of draws with replacement, after which the rest is drawn exactly."""
+        return 4 * self._number + 64
+
+    def _draw_natively(
+        self, user_keys: Numbers, excluded: Numbers, required: Numbers
+    ) -> tuple[Numbers, Numbers]:
+        """Return the first distinct items that are not excluded, and their number per user."""
+        keys, counts = np.empty(required.sum() + 1, dtype=np.int64), np.empty_like(required)
+        seed = _mixed_seed(self._seed + _DRAW_STREAM)
+        total = call(
+            "draw_negatives",
+            seed,
+            np.ascontiguousarray(user_keys),
+            len(user_keys),
+            self._pool,
+            len(self._pool),
+            self._cumulative,
+            self._num_items,
+            excluded,
+            len(excluded),
+            required,
+            self._most_draws,
+            keys,
+            counts,
+        )
+        return keys[:total], counts
+
+    def _draw_by_sorting(
+        self, user_keys: Numbers, excluded: Numbers, required: Numbers
+    ) -> tuple[Numbers, Numbers]:
+        """Return what `_draw_natively` does, by NumPy."""
+        drawn: list[Numbers] = [np.empty(0, dtype=np.int64)]
+        counts = np.zeros_like(required)
         # Few draws are enough for nearly all users; the others get more of the same sequence.
         short = np.flatnonzero(required)
-        most = 4 * self._number + 64
-        for draws in (min(most, self._number + self._number // 8 + 16), most):
+        first = self._number + self._number // 8 + 16
+        for draws in (min(self._most_draws, first), self._most_draws):
             if len(short):
-                keys, counts = self._draw_distinct(short, user_keys[short], excluded, draws=draws)
-                is_done = counts == required[short]
-                drawn.append(keys[np.repeat(is_done, counts)])
-                keys = keys[np.repeat(~is_done, counts)]
-                short, counts = short[~is_done], counts[~is_done]
-        if len(short):
-            missing = required[short] - counts
-            excluded = sorted_union(excluded, keys)
-            drawn += [keys, self._draw_rest(short, user_keys[short], excluded, missing=missing)]
-        return np.sort(np.concatenate(drawn)) if drawn else np.empty(0, dtype=np.int64), eligible
+                keys, of_short = self._draw_distinct(short, user_keys[short], excluded, draws=draws)
+                is_last = (of_short == required[short]) | (draws == self._most_draws)
+                drawn.append(keys[np.repeat(is_last, of_short)])
+                counts[short[is_last]] = of_short[is_last]
+                short = short[~is_last]
+        return np.sort(np.concatenate(drawn)), counts
 
     def _draw_distinct(
         self, rows: Numbers, user_keys: Numbers, excluded: Numbers, *, draws: int
@@ -134,13 +175,26 @@ class NegativeSampler:
 
 def _draw_uniforms(seed: int, user_keys: Numbers, numbers: Numbers) -> NDArray[np.float64]:
     """Return numbers above 0 and below 1, hashes of (seed, user, number), `[users, numbers]`."""
-    users = torch.as_tensor(user_keys)
-    signed_seed = (seed + (1 << 63)) % (1 << 64) - (1 << 63)
-    seeded = mix64(users + mix64(torch.full_like(users, signed_seed)))
+    seeded = mix64(torch.as_tensor(user_keys) + _mixed_seed(seed))
     hashes = mix64(seeded[:, None] + torch.as_tensor(numbers) * SPLITMIX_STEP)
     bits = hashes.numpy().view(np.uint64) >> np.uint64(11)
     uniforms: NDArray[np.float64] = (bits.astype(np.float64) + 0.5) * 2.0**-53
     return uniforms
+
+
+def _mixed_seed(seed: int) -> int:
+    """Return the hash of a seed of any size, as a signed number."""
+    signed_seed = (seed + (1 << 63)) % (1 << 64) - (1 << 63)
+    return int(mix64(torch.tensor(signed_seed)))
+
+
+def split_keys(keys: Numbers, num_rows: int, num_items: int) -> tuple[Numbers, Numbers]:
+    """Return rows and items of ascending indices in a flattened `[rows, items]` matrix.
+
+    Several times faster than a division of each."""
+    starts = np.searchsorted(keys, np.arange(num_rows + 1) * num_items)
+    rows = np.repeat(np.arange(num_rows), np.diff(starts))
+    return rows, keys - rows * num_items
 
 
 def sorted_union(keys: Numbers, others: Numbers) -> Numbers:

@@ -105,12 +105,16 @@ class Factors:
         step = max(1, _TILE_VALUES // row_size)
         with torch.no_grad():
             scores = self._users.new_empty(items.shape)
+            buffer = self._users.new_empty(
+                (min(step, len(rows)) if multiplies_all else 0, row_size)
+            )
             for start in range(0, len(rows), step):
                 tile = slice(start, start + step)
                 user_factors, columns = self._users[rows[tile]], items[tile]
                 if multiplies_all:
-                    dense = with_caller_threads(torch.mm, user_factors, self._items.T)
-                    scores[tile] = dense.gather(1, columns)
+                    dense = buffer[: len(columns)]  # new memory for each tile would cost more
+                    with_caller_threads(torch.mm, user_factors, self._items.T, out=dense)
+                    torch.gather(dense, 1, columns, out=scores[tile])
                 else:
                     selected = self._items.index_select(0, columns.reshape(-1))
                     selected = selected.view(*columns.shape, -1)
