@@ -507,6 +507,13 @@ def test_negative_zero_ties_with_zero_and_large_scores_differ():
     assert weft.evaluate(close, {"u": ["b"], "v": ["b"]}, metrics="MRR@2")["MRR@2"] == 1
 
 
+def test_scores_may_overflow_together():
+    lists = {1: {7: 1.7e308, 8: 1.6e308, 9: 1.5e308}}
+    assert weft.evaluate(lists, {1: [8]}, metrics="MRR@3")["MRR@3"] == 0.5
+    with pytest.raises(InputError, match=r"not finite numbers:\n.*item 9, score nan"):
+        weft.evaluate({1: {7: 1.7e308, 8: 1.6e308, 9: np.nan}}, {1: [8]}, metrics="MRR@3")
+
+
 def test_sorts_long_and_short_lists_alike():
     """Lists of all lengths at once, with many ties, against sorting one by one."""
     rng = np.random.default_rng(5)

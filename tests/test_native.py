@@ -76,8 +76,12 @@ def test_groups_rows_by_user(users, has_runs, dtype, code_type, native):
     column = np.arange(len(users)).astype(dtype)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_groups, "is_built", lambda: native)
+        patch.setattr(row_groups, "_MIN_THREAD_ROWS", 0)
+        patch.setattr(row_groups, "count_threads", lambda: 2)
         groups = RowGroups.from_owners(np.array(owners, dtype=code_type), 5, lengths)
         assert groups.group(column).tolist() == column[rows].tolist()
+        both = groups.group_all(column, -column)
+        assert [part.tolist() for part in both] == [column[rows].tolist(), (-column)[rows].tolist()]
     assert groups.rows.tolist() == rows
     assert np.diff(groups.offsets).tolist() == [users.count(user) for user in range(5)]
     assert groups.are_in_order == (users == sorted(users))

@@ -202,6 +202,9 @@ class InteractionTable:
 
     def check_finite(self) -> None:
         """Raise `InputError` with the first rows that have no finite value."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(self.values.sum()):  # without a temporary array
+                return
         is_invalid = ~np.isfinite(self.values)
         if is_invalid.any():
             raise InputError(
@@ -289,11 +292,10 @@ class InteractionTable:
     ) -> NDArray[Any]:
         """Return the code of each item; raise `InputError` for unknown items."""
         codes = items.encode(self.items, self.where, dtype=dtype)
-        is_unknown = codes < 0
-        if is_unknown.any():
+        if len(codes) and codes.min() < 0:
             raise InputError(
                 f"{self.where} has items that are not in the catalogue of {items.size} items"
-                f"{_describe_range(items)}:\n{self.format_rows(is_unknown)}\n"
+                f"{_describe_range(items)}:\n{self.format_rows(codes < 0)}\n"
                 f"{_describe_start(self.items, items)}Remove these rows, or give the whole "
                 f"catalogue with {setting_ref('items')}."
             )

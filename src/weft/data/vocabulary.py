@@ -77,7 +77,8 @@ class Vocabulary:
     ) -> NDArray[Any]:
         """Return the code of each id, -1 for unknown ids.
 
-        `where` names the data in messages; `dtype` must hold the codes.
+        `where` names the data in messages; `dtype` must hold the codes. Ids that are their own
+        codes are not copied: the array is then read-only.
         """
         import polars as pl
 
@@ -108,7 +109,7 @@ class Vocabulary:
         is_range = high - low + 1 == self.size and own.is_sorted()  # low, low + 1, low + 2, ...
         if are_inside and is_range:
             codes = sought - sought.dtype.type(low) if low else sought
-            return codes.astype(dtype, copy=codes is sought)
+            return codes.astype(dtype, copy=False)
         table = np.full(high - low + 1, -1, dtype=dtype)
         table[own.to_numpy() - low] = np.arange(self.size)
         if are_inside:

@@ -172,14 +172,15 @@ class ListTable:
         """Return the lists as `encode` does, and the rows for which it raises an error."""
         groups = self._group_by_user(users)
         offsets = groups.offsets
-        listed = groups.group(self.entries.encode_items(items, dtype=code_type(items)))
+        codes = self.entries.encode_items(items, dtype=code_type(items))
+        listed, scores = groups.group_all(codes, self.entries.values)
         num_rank_gaps = self._count_rank_gaps(groups)
-        scores = groups.group(self.entries.values)
         merit = scores if self.order == "score" else None
         if self.ranks is not None:
             merit = -groups.group(self.ranks)
         repeating: Duplicates = {}
         if not self._is_sorted(offsets, listed, merit, items.size):
+            listed = np.require(listed, requirements="W")  # ids that are codes are the caller's
             scores, duplicates = self._sort(
                 offsets,
                 listed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 
 from weft._native import call, is_built
 from weft.data.sorting import Numbers, sort_keys
+from weft.data.threads import count_threads
+
+_MIN_THREAD_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,16 @@ class RowGroups:
         ends = np.cumsum(lengths)
         rows: Numbers = np.arange(ends[-1]) + np.repeat(starts - (ends - lengths), lengths)
         return rows
+
+    def group_all(self, *columns: NDArray[Any]) -> list[NDArray[Any]]:
+        """Return the values of columns by entry, each on a thread of its own."""
+        num_threads = min(count_threads(), len(columns))
+        if self.are_in_order or num_threads == 1 or len(columns[0]) < _MIN_THREAD_ROWS:
+            return [self.group(column) for column in columns]
+        if self.lengths is not None:
+            self._sorted_runs  # noqa: B018 - computed before the threads start
+        with ThreadPoolExecutor(num_threads) as pool:
+            return list(pool.map(self.group, columns))
 
     def group(self, column: NDArray[Any]) -> NDArray[Any]:
         """Return the values of a column by entry; the column itself if its rows are in order."""
