@@ -539,3 +539,27 @@ def test_names_have_parameters_and_labels():
         "UserCoverageAtN(n=2)@3" in result.per_user.columns
         and "Gini@2" not in result.per_user.columns
     )
+
+
+def test_the_order_of_equally_popular_items_decides_the_border_of_the_head():
+    train = {"a": ["x", "y"], "b": ["x", "y"]}
+    lists = truth = {"a": ["z"], "b": ["x"]}
+    names = [f"{name}(pop_ratio=0.5)" for name in ("ACLT", "APLT", "PopREO", "PopRSP")]
+
+    def values(items, ties):
+        result = weft.evaluate(
+            lists,
+            truth,
+            train=train,
+            items=items,
+            metrics=names,
+            ties=ties,
+            top_k=1,
+            mask_seen=False,
+        )
+        return [result[f"{name}@1"] for name in names]
+
+    for ties in ("index", "expected", "random"):
+        # The head is x, the first of two items with equally many interactions.
+        assert values(None, ties) == values(["x", "y", "z"], ties) == [0.5, 0.5, 0, 1 / 3]
+        assert values(["y", "x", "z"], ties)[:2] == [1, 1]  # the head is y

@@ -55,6 +55,11 @@ class ACLT(_PopularityMetric):
     `pop_ratio`: the share of all train interactions in the head. `users="evaluated"` counts the
     lists of users with a relevant item only.
 
+    Border of head and tail: items are ordered by train interactions, highest first, and equally
+    popular ones by item index (columns of the scores, the order of `items=`, or else sorted ids);
+    the head is the shortest prefix that has `pop_ratio` of all interactions. The value changes with
+    the order of equally popular items at the border, under every tie rule (these are for scores).
+
     Edge cases: an empty list counts 0; items without train interactions are in the tail; if train
     is empty all items are in the tail.
 
@@ -85,6 +90,11 @@ class APLT(ACLT):
 
     `denominator="list"` divides by the length of the list instead of k. `pop_ratio` and `users` as
     for ACLT.
+
+    Border of head and tail: items are ordered by train interactions, highest first, and equally
+    popular ones by item index (columns of the scores, the order of `items=`, or else sorted ids);
+    the head is the shortest prefix that has `pop_ratio` of all interactions. The value changes with
+    the order of equally popular items at the border, under every tie rule (these are for scores).
 
     Edge cases: an empty list counts 0.
 
@@ -189,6 +199,11 @@ class PopREO(_HeadAndTail):
     standard deviation of the two rates over their mean. 0 is fair. `pop_ratio`: the share of all
     train interactions in the head.
 
+    Border of head and tail: items are ordered by train interactions, highest first, and equally
+    popular ones by item index (columns of the scores, the order of `items=`, or else sorted ids);
+    the head is the shortest prefix that has `pop_ratio` of all interactions. The value changes with
+    the order of equally popular items at the border, under every tie rule (these are for scores).
+
     Edge cases: relevant items that are not candidates count in the denominator; undefined if a
     group has no relevant item, or no relevant item is recommended.
 
@@ -217,6 +232,11 @@ class PopRSP(_HeadAndTail):
     Per group: recommended ÷ candidate (user, item) pairs over all lists; the value is the standard
     deviation of the two rates over their mean. 0 is fair. `pop_ratio` as for PopREO;
     `users="evaluated"` counts users with a relevant item only.
+
+    Border of head and tail: items are ordered by train interactions, highest first, and equally
+    popular ones by item index (columns of the scores, the order of `items=`, or else sorted ids);
+    the head is the shortest prefix that has `pop_ratio` of all interactions. The value changes with
+    the order of equally popular items at the border, under every tie rule (these are for scores).
 
     Edge cases: masked items are not candidates; undefined if a group has no candidate, or nothing
     is recommended.
