@@ -1271,7 +1271,8 @@ def test_page_lists_every_finding():
         path.read_text(encoding="utf-8")
         for path in Path(weft.diagnostics.__file__).parent.glob("*.py")
     )
-    kinds = set(re.findall(r'(?:DraftFinding|draft_finding|_not_finite)\(\s*"([\w-]+)"', source))
+    makers = "DraftFinding|draft_finding|_not_finite|_beyond_precision"
+    kinds = set(re.findall(rf'(?:{makers})\(\s*"([\w-]+)"', source))
     listed = re.findall(r"^\| (`.*?) \| (?:error|warning|note) \|", PAGE, re.MULTILINE)
     assert len(kinds) > 35 and kinds == {
         kind for row in listed for kind in re.findall(r"`([\w-]+)`", row)

@@ -60,8 +60,7 @@ class EvaluationInputs:
     candidates: Any = None
 
     def __post_init__(self) -> None:
-        names = ("source", "truth", "train", "users", "items", "candidates")
-        check_pipes({name: getattr(self, name) for name in names} | dict(self.labels))
+        check_pipes(vars(self) | dict(self.labels))
 
     @cached_property
     def available(self) -> frozenset[str]:

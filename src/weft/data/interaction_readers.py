@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.interactions import InteractionTable
+from weft.data.precision import find_inexact, inexact_integers
 from weft.data.readers.files import is_file
 from weft.data.readers.role_assignment import ROLES_OF_USE
 from weft.data.row_readers import is_frame, library_of, read_rows
@@ -70,6 +71,9 @@ def _from_matrix(
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < size:
             outside = numbers[(numbers < 0) | (numbers >= size)][0]
             _refuse_indices(f"a value in {axis} {outside}", shape, where)
+    if len(large := find_inexact(values)):
+        cell = [int(numbers[large[0]]) for numbers in codes]
+        raise inexact_integers(where, f"position {cell}", values[large[0]], "rating")
     ratings = values.astype(np.float64, copy=False)
     users, items = map(pl.Series, codes)
     return InteractionTable(where, users, items, ratings, (shape[0], shape[1]))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.interactions import InteractionTable
+from weft.data.precision import find_inexact, has_large_numbers, inexact_integers
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.readers.role_assignment import ROLES_OF_USE
 from weft.data.readers.roles import ID_ROLES, check_unique_columns, find_column, find_column_name
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 GetColumn = Callable[[str], Any]
 _DictRow = tuple[list[Any], list[Any] | None]  # the items of a user, and their values
-_EXACT_LIMIT = 2**53  # integers beyond it are rounded by float64
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,7 @@ def _read_frame(frame: Any, where: str, roles: tuple[str, ...]) -> RowTable:
             values[role] = pl.Series(column, strict=False)
             continue
         values[role] = read_numbers(column, name, where, role)
-        if role == "score":
-            errors += _find_imprecise(column, name, where)
+        errors += _find_inexact(column, f"{where}: the column {name!r}", role)
     unused = tuple(name for name in columns if name not in names.values())
     table = _check_ids(where, ids, values)
     return replace(table, unused_columns=unused, errors=(*table.errors, *errors))
@@ -177,19 +176,13 @@ def read_numbers(column: Any, name: str, where: str, role: str) -> pl.Series:
     return numbers.cast(pl.Float64).fill_null(float("nan"))
 
 
-def _find_imprecise(scores: Any, name: str, where: str) -> list[RowErrors]:
+def _find_inexact(column: Any, what: str, role: str) -> list[RowErrors]:
     """Return the rows with integers that float64 would merge into ties."""
-    import polars as pl
-
-    numbers = scores if isinstance(scores, pl.Series) else pl.Series(scores, strict=False)
-    if not numbers.dtype.is_integer():
+    rows = find_inexact(column)
+    if not len(rows):
         return []
-    rows = ((numbers > _EXACT_LIMIT) | (numbers < -_EXACT_LIMIT)).arg_true().to_numpy()
-    error = InputError(
-        f"{where}: the column {name!r} has integers beyond 2**53, which float64 cannot tell "
-        "apart; rescale the scores."
-    )
-    return [RowErrors("beyond-precision", "score", rows.astype(np.int64), error)] * bool(len(rows))
+    error = inexact_integers(what, f"row {rows[0]}", column[int(rows[0])], role)
+    return [RowErrors("beyond-precision", role, rows, error)]
 
 
 def _check_ids(
@@ -271,11 +264,16 @@ def _read_dict(data: Mapping[Any, Any], where: str, *, is_list: bool) -> RowTabl
         "user": all_users.gather(owners),
         "item": list(chain.from_iterable(items for items, _ in rows)),
     }
-    numbers = {}
+    numbers: dict[str, pl.Series] = {}
+    errors: list[RowErrors] = []
     if has_values:
         floats = [_to_floats(row, user, where, value) for user, row in zip(data, rows)]
         numbers[value] = pl.Series(list(chain.from_iterable(floats)), dtype=pl.Float64)
-    return replace(_check_ids(where, ids, numbers), all_users=all_users)
+        if has_large_numbers(numbers[value]):
+            pairs = (values or [1] * len(items) for items, values in rows)
+            errors = _find_inexact(list(chain.from_iterable(pairs)), where, value)
+    table = _check_ids(where, ids, numbers)
+    return replace(table, all_users=all_users, errors=(*table.errors, *errors))
 
 
 def _read_row(row: Any, user: Any, where: str, *, is_list: bool) -> _DictRow:
@@ -309,6 +307,8 @@ def _to_floats(row: _DictRow, user: Any, where: str, value: str) -> list[float]:
     for number in values:
         try:
             floats.append(np.nan if number is None else float(number))
+        except OverflowError:  # an integer
+            floats.append(np.inf)
         except (TypeError, ValueError):
             raise InputError(
                 f"{where}[{user!r}] has the {value} {number!r}; {value}s must be numbers."

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.positions import are_positions
+from weft.data.precision import find_inexact, inexact_integers
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError, check_unmasked
 
@@ -114,6 +115,10 @@ def _read_scores(data: Any, is_item: NDArray[np.bool_]) -> NDArray[np.float64]:
             f"scores of weft.TopKItems has shape {list(scores.shape)} and holds {scores.dtype}; "
             f"expected numbers of the shape {list(is_item.shape)} of ids."
         )
+    if len(large := find_inexact(scores)):
+        row, column = divmod(int(large[0]), scores.shape[1])
+        location = f"position [{row}, {column}]"
+        raise inexact_integers("scores of weft.TopKItems", location, scores[row, column], "score")
     scores = scores.astype(np.float64)
     lowest = np.fmin.accumulate(np.where(is_item, scores, np.inf), axis=1)
     increases = is_item[:, 1:] & (scores[:, 1:] > lowest[:, :-1])

@@ -127,6 +127,20 @@ def _not_finite(
     )
 
 
+def _beyond_precision(kind: str, table: RawTable, advice: str = "") -> DraftFinding | None:
+    """Return a finding about integers that float64 rounds, None if there are none."""
+    numbers = kind.removesuffix("-beyond-precision")
+    return draft_finding(
+        kind,
+        "error",
+        table,
+        table.imprecise,
+        message=f"{numbers} are whole numbers beyond 2**53, which float64 cannot tell apart.",
+        treatments=(Treatment(f"{numbers} rounded to float64"),),
+        fix=f"Scale the {numbers} down{advice}.",
+    )
+
+
 def check_truth_rows(truth: RawTable, threshold: float | None) -> list[DraftFinding]:
     """Find ratings that are not finite or negative, and repeated rows."""
 
@@ -164,7 +178,9 @@ def check_truth_rows(truth: RawTable, threshold: float | None) -> list[DraftFind
         treatments=(Treatment("keep-best"), repair_with("keep-worst", duplicates="worst")),
         fix="Keep one row per user and item: the best, or the last in time.",
     )
-    return drop_absent(not_finite, negative, repetitions)
+    return drop_absent(
+        not_finite, _beyond_precision("ratings-beyond-precision", truth), negative, repetitions
+    )
 
 
 def check_train_rows(train: RawTable) -> list[DraftFinding]:
@@ -187,7 +203,9 @@ def check_train_rows(train: RawTable) -> list[DraftFinding]:
         fix="Nothing, if users may interact with an item several times; popularity counts users "
         "here, not events.",
     )
-    return drop_absent(not_finite, repetitions)
+    return drop_absent(
+        not_finite, _beyond_precision("ratings-beyond-precision", train), repetitions
+    )
 
 
 def check_list_rows(lists: RawTable) -> list[DraftFinding]:
@@ -201,15 +219,6 @@ def check_list_rows(lists: RawTable) -> list[DraftFinding]:
         "not-finite-scores", lists, dropped, kept, fix=fix.format("score")
     )
     not_finite_ranks = _not_finite("not-finite-ranks", lists, dropped, fix=fix.format("rank"))
-    imprecise = draft_finding(
-        "scores-beyond-precision",
-        "error",
-        lists,
-        lists.imprecise,
-        message="scores are whole numbers beyond 2**53, which float64 cannot tell apart.",
-        treatments=(Treatment("scores rounded to float64"),),
-        fix="Scale the scores down, or give ranks.",
-    )
     users = count_noun(lists.repetitions["user"].n_unique(), "user")
     repetitions = draft_finding(
         "duplicates-in-lists",
@@ -227,7 +236,7 @@ def check_list_rows(lists: RawTable) -> list[DraftFinding]:
     return drop_absent(
         not_finite_scores,
         not_finite_ranks,
-        imprecise,
+        _beyond_precision("scores-beyond-precision", lists, ", or give ranks"),
         repetitions,
         _repeated_ranks(lists) if has_ranks else None,
     )

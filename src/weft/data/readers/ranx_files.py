@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.data.precision import find_inexact, inexact_integers
 from weft.data.readers.json_text import JsonError, check_surrogates, parse_json, repeated_keys
 from weft.data.readers.layouts import FileLayout
 from weft.data.readers.paths import PartFile
@@ -80,6 +81,9 @@ def _check_numbers(rows: dict[str, dict[str, Any]], value_role: str, where: str)
                     f"{where}, query {query!r}: the {value_role} of {document!r} is {number!r}; "
                     "expected a number."
                 )
+            if len(find_inexact([number])):
+                location = f"query {query!r}, document {document!r}"
+                raise inexact_integers(where, location, number, value_role)
 
 
 def _cast_ids(texts: pl.Series, ids: str, role: str, where: str) -> pl.Series:

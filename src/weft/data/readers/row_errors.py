@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
+from weft.data.precision import EXACT_LIMIT, find_inexact, inexact_integers
 from weft.data.readers.json_text import repeated_keys
 from weft.data.readers.layouts import (
     TREC_COMMENT,
@@ -118,6 +119,13 @@ def has_suspect_lines(layout: FileLayout, roles: Mapping[str, str]) -> bool:
     return _has_line(layout, pl.any_horizontal(suspects))
 
 
+def has_long_integers(layout: FileLayout) -> bool:
+    """True if a line has a number of 16 digits or more without a point, or text that looks so."""
+    import polars as pl
+
+    return _has_line(layout, pl.col("line").str.contains(r"(?:^|[^.0-9])[0-9]{16,}(?:$|[^.0-9eE])"))
+
+
 def check_lines(layouts: list[FileLayout]) -> None:
     """Raise `InputError` with the first line that polars splits in another way than Python."""
     for layout in layouts:
@@ -177,7 +185,13 @@ def _check_id(value: str, role: str, ids: str, location: str) -> None:
 
 
 def _check_number(value: str, role: str, layout: FileLayout, position: int, location: str) -> None:
-    if role not in NUMBER_ROLES or value == "" or is_number(value):
+    if role not in NUMBER_ROLES or value == "":
+        return
+    if is_number(value):
+        digits = value.strip().lstrip("+-").lstrip("0")
+        if digits.isdigit() and (len(digits) > 16 or int(digits) > EXACT_LIMIT):
+            what = f"{layout.part.path}: the column {layout.names[position]!r}"
+            raise inexact_integers(what, location.rpartition(", ")[2].rstrip(":"), value, role)
         return
     hint = ""
     if is_number(value.replace(",", ".")):
@@ -215,6 +229,9 @@ def _check_json_lines(layout: FileLayout, roles: Mapping[str, str]) -> None:
                 raise InputError(
                     f"{location} the {role} ({name!r}) is {value!r}; expected a number."
                 )
+            elif role in NUMBER_ROLES and len(find_inexact([value])):
+                what = f"{layout.part.path}: the key {name!r}"
+                raise inexact_integers(what, f"line {line}", value, role)
 
 
 def _check_json_id(value: Any, role: str, name: str, *, types: set[type], location: str) -> None:

@@ -9,7 +9,9 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from weft.data.precision import EXACT_LIMIT
 from weft.data.readers.paths import HEAD_BYTES, find_compression, find_files
+from weft.data.readers.pipes import is_pipe
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
 from weft.data.readers.scans import catch_panics, collect, scan_parquet
 
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 _BATCH_ROWS = 1 << 20
-_EXACT_LIMIT = 2**53  # integers beyond it are rounded by float64
 _PACKED_ROW_BYTES = 4  # of a row of compressed text, about
 
 
@@ -27,12 +28,14 @@ def estimate_rows(path: Path, where: str) -> tuple[int, bool]:
     The number is exact for Parquet, else a guess."""
     import polars as pl
 
+    if is_pipe(path):
+        return 0, False  # it can be read only once
     total, are_parquet = 0, True
     for part in find_files(path, where):
         try:
             num_rows, is_parquet = _estimate_part(part)
-        except (pl.exceptions.PolarsError, OSError, ValueError):
-            return 0, False  # reading the file raises an error that says more
+        except (pl.exceptions.PolarsError, OSError, ValueError, TypeError):
+            return 0, False  # damaged, which reading it reports, or a name that is not UTF-8
         total += num_rows
         are_parquet = are_parquet and is_parquet
     return total, are_parquet
@@ -87,10 +90,14 @@ class RowStream:
     def _find_examples(self, frame: pl.LazyFrame) -> pl.DataFrame:
         import polars as pl
 
-        names = frame.collect_schema().names()
+        schema = frame.collect_schema()
+        names = schema.names()
         numbers = [name for name in names if name in NUMBER_ROLES]
         suspects = [pl.col(name).is_null() for name in names if name in ID_ROLES]
-        suspects += [pl.col(name).abs() > _EXACT_LIMIT for name in numbers]
+        suspects += [
+            pl.col(name) == "" for name in names if name in ID_ROLES and schema[name] == pl.String
+        ]
+        suspects += [pl.col(name).abs() >= EXACT_LIMIT for name in numbers]
         suspects += [pl.col(name) for name in names if name == "irregular"]
         invalid = [~pl.col(name).is_finite().fill_null(False) for name in numbers]
         tests = [each.any().alias(str(number)) for number, each in enumerate((*invalid, *suspects))]

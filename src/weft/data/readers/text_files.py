@@ -6,12 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from weft.data.precision import has_large_numbers
 from weft.data.readers.column_reader import CollectColumns
 from weft.data.readers.file_settings import SPACES
 from weft.data.readers.layouts import TREC_COMMENT, FileLayout
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
 from weft.data.readers.row_errors import (
     check_rows,
+    has_long_integers,
     has_no_rows,
     has_odd_quotes,
     has_quoted_field,
@@ -49,9 +51,13 @@ def read_text(
     is_irregular = columns.pop("irregular").any()
     if is_irregular and scan.is_csv:  # short rows, or only empty fields
         is_irregular = any(map(has_short_lines, layouts))
-    typed = (column for role, column in columns.items() if role in (*ID_ROLES, *NUMBER_ROLES))
+    numbers = [columns[role] for role in NUMBER_ROLES if role in columns]
+    typed = [*numbers, *(columns[role] for role in ID_ROLES if role in columns)]
+    if any(map(has_large_numbers, numbers)):
+        is_irregular |= any(map(has_long_integers, layouts))
     if is_irregular or any(column.null_count() for column in typed):
-        check_rows(layouts, roles, ids)  # short rows, missing ids, values that are no numbers
+        # Short rows, missing ids, values that are no numbers, integers that were rounded.
+        check_rows(layouts, roles, ids)
     if "label" in columns:
         columns["label"] = _cast_labels(columns["label"])
     return columns
@@ -118,11 +124,10 @@ class _TextScan:
         """Read empty fields in quotes like those without, if ids are among them; False if not."""
         import polars as pl
 
-        dtypes = [columns[role].dtype for role in self._id_types]
+        ids = [columns[role] for role, kind in self._id_types.items() if kind == "string"]
+        texts = [one.dtype.categories if isinstance(one.dtype, pl.Enum) else one for one in ids]
         is_first = not self._has_quoted_empty_ids
-        self._has_quoted_empty_ids = any(
-            isinstance(dtype, pl.Enum) and "" in dtype.categories for dtype in dtypes
-        )
+        self._has_quoted_empty_ids = any((text == "").any() for text in texts)
         return is_first and self._has_quoted_empty_ids
 
     def _collect(self) -> dict[str, pl.Series]:

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from weft.data.precision import find_inexact, has_large_numbers, inexact_integers
 from weft.data.readers.column_reader import CollectColumns
 from weft.data.readers.layouts import FileLayout
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
-from weft.data.readers.row_errors import check_rows, has_suspect_lines
+from weft.data.readers.row_errors import check_rows, has_long_integers, has_suspect_lines
 from weft.data.readers.scans import collect, scan_parquet
 from weft.errors import InputError, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
 
-_EXACT_LIMIT = 2**53  # integers beyond it are rounded by float64
 _Types = dict[str, Any]  # the polars type of each role's column
 
 
@@ -45,7 +45,7 @@ def read_typed(
             f"{where} has ids beyond 63 bits; read them as strings, with the setting "
             f"{setting_ref('ids', 'string')} of the file."
         )
-    check_precision(columns, types, roles, where)
+    _check_exact(layouts, columns, roles, ids)
     if any(columns[role].null_count() for role in columns if role in ID_ROLES):
         check_rows(layouts, roles, ids)
     return columns
@@ -193,15 +193,31 @@ def find_string_ids(
     return {role for role in roles if not types[0][role].is_integer()}
 
 
-def check_precision(
-    columns: Mapping[str, pl.Series], types: Sequence[_Types], roles: Mapping[str, str], where: str
+def _check_exact(
+    layouts: list[FileLayout], columns: Mapping[str, pl.Series], roles: Mapping[str, str], ids: str
 ) -> None:
-    """Raise `InputError` for integers that float64 rounds."""
-    for role in NUMBER_ROLES:
-        if role not in roles or not any(part[role].is_integer() for part in types):
-            continue
-        if (columns[role].abs() > _EXACT_LIMIT).any():
-            raise InputError(
-                f"{where}: the column {roles[role]!r} has integers beyond 2**53, which float64 "
-                "cannot tell apart; rescale them."
+    """Raise `InputError` for integers that float64 has rounded."""
+    large = [role for role in NUMBER_ROLES if role in roles and has_large_numbers(columns[role])]
+    for layout in layouts if large else ():
+        if layout.format == "jsonl" and has_long_integers(layout):
+            check_rows([layout], roles, ids)
+        if layout.format == "parquet":
+            check_exact_columns(
+                collect(scan_parquet(layout.part.plain).select(roles[role] for role in large)),
+                {role: roles[role] for role in large},
+                where=str(layout.part.path),
+                row_name="row",
             )
+
+
+def check_exact_columns(
+    frame: pl.DataFrame, roles: Mapping[str, str], *, where: str, row_name: str, start: int = 0
+) -> None:
+    """Raise `InputError` for integers that float64 rounds, in the columns of some roles."""
+    for role, name in roles.items():
+        rows = find_inexact(frame[name] if role in NUMBER_ROLES else [])
+        if len(rows):
+            row = int(rows[0])
+            location = f"{row_name} {start + row}"
+            what = f"{where}: the column {name!r}"
+            raise inexact_integers(what, location, frame[name][row], role)

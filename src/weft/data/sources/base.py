@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.devices import float_type, is_host_readable
+from weft.data.precision import EXACT_LIMIT, inexact_integers
 from weft.errors import InputError
 
-_EXACT_LIMIT = 2**53  # integers beyond it are rounded by float64
 _SAMPLES_PER_AXIS = 256  # of a digest
 
 
@@ -91,17 +91,22 @@ def as_tensor(data: Any, what: str) -> Tensor:
         # Integers that are too large become NaN, which is counted and raised later.
         floats = scores.to(float_type(scores.device))
         limit = 2 / torch.finfo(floats.dtype).eps
-        if is_wide or limit < _EXACT_LIMIT:
+        if is_wide or limit < EXACT_LIMIT:
             return torch.where(floats.abs() <= limit, floats, torch.nan)
         return floats
     if is_wide and scores.numel():
-        low, high = torch.aminmax(scores.long())
-        if low < -_EXACT_LIMIT or high > _EXACT_LIMIT:
-            raise InputError(
-                f"{what} has integers beyond 2**53, which float64 cannot tell apart; rescale the "
-                "scores."
-            )
+        _check_exact(scores, what)
     return scores.double()
+
+
+def _check_exact(scores: Tensor, what: str) -> None:
+    """Raise `InputError` for integers that float64 rounds."""
+    integers = scores.long()  # unsigned ones from 2**63 on become negative
+    lowest = 0 if scores.dtype == torch.uint64 else -EXACT_LIMIT
+    low, high = torch.aminmax(integers)
+    if low < lowest or high > EXACT_LIMIT:
+        cell = tuple(((integers < lowest) | (integers > EXACT_LIMIT)).nonzero()[0].tolist())
+        raise inexact_integers(what, f"position {list(cell)}", scores[cell].item(), "score")
 
 
 def _fill_masked(array: np.ma.MaskedArray[Any, Any], what: str) -> Tensor:

@@ -14,7 +14,7 @@ from weft.data.readers.paths import find_files
 from weft.data.readers.pipes import is_pipe
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
 from weft.data.readers.typed_files import (
-    check_precision,
+    check_exact_columns,
     convert_column,
     describe_wrong_type,
     find_string_ids,
@@ -114,7 +114,7 @@ class RowReader:
                 f"{self.where} has ids beyond 63 bits; read them as strings, with the setting "
                 f"{setting_ref('ids', 'string')} of the file."
             ) from None
-        check_precision(converted.to_dict(), [types], self.columns, self.where)
+        check_exact_columns(frame, self.columns, where=self.where, row_name=row_name, start=start)
         for role in self.columns.keys() & set(ID_ROLES):
             self._check_ids(converted[role], frame[self.columns[role]], row_name, start)
         return converted.with_columns(
