@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import matplotlib
 import numpy as np
@@ -775,3 +777,19 @@ def test_custom_metrics_cover_all_base_classes():
         next(kind for kind in kinds if issubclass(metric, kind)) for metric in CUSTOM_METRICS
     } == set(kinds)
     assert [needs_cutoff(metric) for metric in CUSTOM_METRICS] == [True, False, False, True]
+
+
+@pytest.mark.slow
+def test_the_metrics_of_torchmetrics_are_imported_when_they_are_used():
+    code = """
+import sys
+import weft
+weft.evaluate(torch.rand(1, 2), {0: [0]}, metrics="nDCG@1")
+assert "torchmetrics.metric" in sys.modules
+assert "torchmetrics.functional" not in sys.modules and "scipy.signal" not in sys.modules
+import torchmetrics
+assert torchmetrics.Metric is torchmetrics.metric.Metric
+assert isinstance(torchmetrics.MetricCollection([weft.metrics.nDCG(k=1)]), torch.nn.Module)
+assert "torchmetrics.functional" in sys.modules and torchmetrics.__version__
+"""
+    subprocess.run([sys.executable, "-c", f"import torch{code}"], check=True, timeout=120)

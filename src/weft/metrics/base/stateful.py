@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
-import torchmetrics
 from torch import Tensor
+from torchmetrics.metric import Metric as TorchMetric
 from torchmetrics.utilities import dim_zero_cat, dim_zero_max, dim_zero_min, dim_zero_sum
 from torchmetrics.utilities.distributed import gather_all_tensors
 
@@ -98,7 +98,7 @@ class MetricType(ABCMeta):
         return metric
 
 
-class StatefulMetric(torchmetrics.Metric):
+class StatefulMetric(TorchMetric):
     """A TorchMetrics metric whose value is a function of states that add up."""
 
     full_state_update = False
@@ -149,9 +149,9 @@ class StatefulMetric(torchmetrics.Metric):
 
     # ----------------------------------------------------------------------------------------------
 
-    def merge_state(self, incoming_state: Mapping[str, Any] | torchmetrics.Metric) -> None:
+    def merge_state(self, incoming_state: Mapping[str, Any] | TorchMetric) -> None:
         """Merge the same metric with the same settings over other users, or its states by name."""
-        if isinstance(incoming_state, torchmetrics.Metric):
+        if isinstance(incoming_state, TorchMetric):
             self.absorb(incoming_state)
         elif isinstance(incoming_state, Mapping):
             self._check_state_names(incoming_state, self._defaults)
@@ -163,13 +163,13 @@ class StatefulMetric(torchmetrics.Metric):
                 f"{type(incoming_state).__name__}."
             )
 
-    def absorb(self, other: torchmetrics.Metric) -> None:
+    def absorb(self, other: TorchMetric) -> None:
         """Add the states of the same metric over other users."""
         self._check_compatible(other)
         self._add_states(other.metric_state)
         self._update_count += other._update_count
 
-    def _check_compatible(self, other: torchmetrics.Metric) -> None:
+    def _check_compatible(self, other: TorchMetric) -> None:
         """Raise `SettingError` for a metric with other states."""
         if type(other) is not type(self) or other.title != self.title:
             name = other.title if isinstance(other, StatefulMetric) else type(other).__name__
