@@ -7,6 +7,7 @@ import signal
 import sys
 from contextlib import contextmanager
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -31,6 +32,7 @@ from test_partitioned import (
 )
 from weft.engines.spark import SparkResult, evaluate, session
 from weft.engines.spark.failures import root_cause
+from weft.engines.spark.shuffle import _default_parts, _partition_keys
 from weft.engines.spark.spark_partitions import SparkPartitions, _read_values, _write_value
 from weft.errors import EngineError, InputError, MissingExtra, SettingError
 
@@ -420,6 +422,21 @@ Caused by: java.io.IOException: No space left on device
         == "Path does not exist: file:/none."
     )
     assert root_cause("") == "no reason was given"
+
+
+@slow
+@pytest.mark.parametrize("number", [1, 2, 7, 40])
+def test_each_partition_has_a_key(spark, number):
+    keys = _partition_keys(number)
+    frame = spark.createDataFrame([(key,) for key in keys], "key int").repartition(number, "key")
+    found = frame.selectExpr("key", "spark_partition_id() part").collect()
+    assert [key for key, _ in sorted(found, key=lambda row: row.part)] == keys
+
+
+def test_default_parts_are_a_multiple_of_the_tasks():
+    session = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=6))
+    numbers = [_default_parts(session, rows) for rows in (0, 10**5, 10**6, 24 * 2**20, 25 * 2**20)]
+    assert numbers == [1, 2, 6, 6, 12]
 
 
 def test_large_values_are_split_and_joined(monkeypatch):

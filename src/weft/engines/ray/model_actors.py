@@ -16,6 +16,7 @@ from weft.data.recommendations import are_lists
 from weft.data.sources import Factors, Model, open_source
 from weft.data.sources.matrix import ScoreMatrix
 from weft.engines.partitioned.partitions import Partition
+from weft.engines.partitioned.user_split import hash_checksum, split_by_user
 from weft.engines.ray.ray_partitions import (
     RETRIES,
     PickledValue,
@@ -24,11 +25,9 @@ from weft.engines.ray.ray_partitions import (
     add_source,
     combine_results,
     from_arrow,
-    hash_checksum,
     put_pickled,
     run_task,
     set_thread_counts,
-    split_by_user,
     split_error,
     unwrap_ray_errors,
 )

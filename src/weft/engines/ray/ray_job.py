@@ -16,6 +16,7 @@ from weft.engines.partitioned.driver import ITEM_INPUTS, evaluate_partitions, ta
 from weft.engines.partitioned.local_inputs import check_id_types, read_local
 from weft.engines.partitioned.partition_results import collect_user_tables
 from weft.engines.partitioned.partitions import ALL_USERS, InputOrigin, Partition
+from weft.engines.partitioned.user_split import hash_checksum, split_by_user
 from weft.engines.ray.model_actors import (
     ModelPool,
     actor_handles,
@@ -26,8 +27,6 @@ from weft.engines.ray.ray_partitions import (
     RETRIES,
     RayPartitions,
     build_partition,
-    hash_checksum,
-    split_by_user,
     to_arrow,
     unwrap_ray_errors,
 )

@@ -22,6 +22,7 @@ from weft.data.readers.typed_files import (
 from weft.data.recommendations import ROW_RANK_OFFSET
 from weft.engines.partitioned.local_inputs import assign_roles
 from weft.engines.partitioned.partitions import InputOrigin
+from weft.engines.partitioned.user_split import split_by_user
 from weft.engines.ray.ray_partitions import (
     RETRIES,
     TaskError,
@@ -29,7 +30,6 @@ from weft.engines.ray.ray_partitions import (
     from_arrow,
     run_task,
     set_thread_counts,
-    split_by_user,
     to_arrow,
     unwrap_ray_errors,
 )

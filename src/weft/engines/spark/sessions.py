@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -112,6 +113,7 @@ def _create_session(address: str) -> SparkSession:
     with capture_stderr() as output:
         if SparkContext._gateway is None:  # Java is started here, and keeps this standard error
             _java_output = output
+            atexit.register(output.close)
         try:
             with ignore_pandas_warning():
                 created = builder.getOrCreate()
@@ -120,6 +122,9 @@ def _create_session(address: str) -> SparkSession:
             errors = [line for line in output.read_lines() if "rror" in line or "xception" in line]
             more = f" Message of Java: {errors[0].strip()}" if errors else ""
             raise EngineError(f"Spark cannot be started at {address!r}: {reason}.{more}") from None
+        finally:
+            if output is not _java_output:
+                output.close()
     if not address.startswith("local"):
         _start_log(created)
     return created

@@ -1,15 +1,24 @@
-"""Union of all inputs into one Spark table, with all rows of a user in one partition."""
+"""All inputs in one Spark table, with all rows of a user in one partition.
+
+Tasks split the rows of each input by user into pieces, one for each partition, and Spark shuffles
+the pieces: a binary value for thousands of rows, not the rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from weft.engines.partitioned.partitions import ALL_USERS, Partition
+from weft.engines.partitioned.user_split import hash_checksum, split_by_user
+from weft.engines.spark.sessions import ignore_pandas_warning
 from weft.engines.spark.spark_columns import ID_ROLES, ID_TYPES, POLARS_TYPES, column_by_name
-from weft.engines.spark.spark_partitions import SparkPartitions
+from weft.engines.spark.spark_partitions import SparkPartitions, set_thread_counts
 from weft.engines.spark.spark_tables import SparkTable
 
 if TYPE_CHECKING:
@@ -18,9 +27,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # Rows of a partition if the number of partitions is not given: at most, and at least.
-_MAX_ROWS = 1 << 21
+_MAX_ROWS = 1 << 22
 _MIN_ROWS = 1 << 16
-_ARGUMENT = "argument"  # the column with the number of the frame that a row belongs to
+_ROWS_SPLIT = 1 << 21  # rows that a task splits at once
+_PIECE_SCHEMA = "key int, frame int, content binary"
 
 
 @dataclass(frozen=True)
@@ -30,52 +40,55 @@ class FrameLayout:
     key: str
     columns: Mapping[str, str]
 
-    def select_frame(self, rows: pl.DataFrame | None) -> pl.DataFrame:
-        """Return the frame from its rows of the shuffled table; None: there are no rows."""
+    def build_frame(self, pieces: list[Any]) -> pl.DataFrame:
+        """Return the frame from its pieces."""
+        import polars as pl
+        import pyarrow as pa
+
+        if not pieces:
+            types = {name: getattr(pl, kind) for name, kind in self.columns.items()}
+            return pl.DataFrame(schema=types)
+        tables = [pa.ipc.open_stream(piece).read_all() for piece in pieces]
+        return pl.DataFrame(pa.concat_tables(tables)).rechunk()
+
+    def convert(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return rows of Spark with the types of the frame; missing numbers become NaN."""
         import polars as pl
 
-        if rows is None:
-            return pl.DataFrame(
-                schema={name: _polars_type(kind) for name, kind in self.columns.items()}
-            )
         columns = {}
         for name, kind in self.columns.items():
-            columns[name] = pl.col(_shuffled_name(name, kind)).cast(_polars_type(kind))
+            columns[name] = pl.col(name).cast(getattr(pl, kind))
             if name in ("score", "rating", "rank"):
                 columns[name] = columns[name].fill_null(float("nan"))
         return rows.select(**columns)
 
 
-def _polars_type(name: str) -> Any:
-    import polars as pl
-
-    return getattr(pl, name)
-
-
-def _shuffled_name(name: str, kind: str) -> str:
-    """Return the name of a column in the shuffled table; labels of each type have their own."""
-    return f"label {kind}" if name == "label" else name
-
-
 def shuffle_by_user(
     spark: SparkSession, tables: list[SparkTable], parts: int | None
 ) -> SparkPartitions[Partition]:
-    """Return the rows of all tables in one, partitioned by user."""
+    """Return the rows of all tables in one, partitioned by user and stored by Spark."""
+    from pyspark import StorageLevel
+
     id_types = {role: _find_id_type(tables, role) for role in ID_ROLES}
     layouts: list[FrameLayout] = []
-    frames: list[DataFrame] = []
+    selected: list[tuple[DataFrame, list[tuple[int, FrameLayout]]]] = []
     for table in tables:
         columns = _column_types(table, id_types)
-        frames.append(_number_rows(table, columns, len(layouts)))
-        layouts.append(FrameLayout(table.key, columns))
+        own = [FrameLayout(table.key, columns)]
         if table.has_user_rows:
-            layouts.append(FrameLayout(table.key + ALL_USERS, {"user": columns["user"]}))
-    rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
-    number = parts or _default_parts(spark, rows.count())
-    read = partial(_read_partition, tuple(layouts))
-    shuffled = SparkPartitions(rows.repartition(number, "user"), number, read)
-    # Stored as pickles, since partitions are read several times: Java sends its rows only once.
-    return shuffled.map(_identity)
+            own.append(FrameLayout(table.key + ALL_USERS, {"user": columns["user"]}))
+        selected.append((_cast_columns(table, columns), list(enumerate(own, len(layouts)))))
+        layouts += own
+    number = parts or _default_parts(spark, sum(frame.count() for frame, _ in selected))
+    keys, checksum = _partition_keys(number), hash_checksum()
+    with ignore_pandas_warning():
+        pieces = [
+            frame.mapInArrow(_piece_maker(own, keys, checksum), _PIECE_SCHEMA)
+            for frame, own in selected
+        ]
+    shuffled = reduce(lambda left, right: left.union(right), pieces).repartition(number, "key")
+    stored = shuffled.persist(StorageLevel.MEMORY_AND_DISK)  # partitions are read several times
+    return SparkPartitions(stored, number, partial(_read_partition, tuple(layouts)))
 
 
 def _find_id_type(tables: list[SparkTable], role: str) -> str:
@@ -92,45 +105,120 @@ def _column_types(table: SparkTable, id_types: Mapping[str, str]) -> dict[str, s
     return {name: types.get(name, "Float64") for name in names}
 
 
-def _number_rows(table: SparkTable, columns: Mapping[str, str], number: int) -> DataFrame:
-    """Return the rows with the number of their frame: `number`, or the next one for user rows."""
-    from pyspark.sql import functions
-
-    argument = functions.lit(number)
-    if table.has_user_rows:
-        argument = functions.when(column_by_name(ALL_USERS), number + 1).otherwise(argument)
+def _cast_columns(table: SparkTable, columns: Mapping[str, str]) -> DataFrame:
     spark_types = {kind: name for name, kind in POLARS_TYPES.items()}
-    selected = [argument.cast("tinyint").alias(_ARGUMENT)]
-    for name, kind in columns.items():
-        column = column_by_name(name).cast(spark_types[kind])
-        selected.append(column.alias(_shuffled_name(name, kind)))
-    return table.frame.select(*selected)
+    casts = [
+        column_by_name(name).cast(spark_types[kind]).alias(name) for name, kind in columns.items()
+    ]
+    return table.frame.select(*casts, *([ALL_USERS] if table.has_user_rows else []))
+
+
+def _piece_maker(
+    layouts: list[tuple[int, FrameLayout]], keys: list[int], checksum: int
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return a function for `mapInArrow` that splits rows of a table into pieces by user.
+
+    `layouts` are the frames of the table, with their numbers: that of its rows, and possibly that
+    of rows that only name a user. `keys` are those of the partitions.
+    """
+
+    def make_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import polars as pl
+
+        set_thread_counts()
+        for rows in _join_batches(batches):
+            frames = [rows]
+            if len(layouts) > 1:
+                frames = [rows.filter(~pl.col(ALL_USERS)), rows.filter(pl.col(ALL_USERS))]
+            for (number, layout), frame in zip(layouts, frames):
+                split = split_by_user(layout.convert(frame), len(keys), checksum)
+                yield from _write_pieces(number, keys, split)
+
+    return make_pieces
+
+
+def _join_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+    """Yield the rows of several batches at a time."""
+    import polars as pl
+    import pyarrow as pa
+
+    group: list[pa.RecordBatch] = []
+    num_rows = 0
+    for batch in batches:
+        group.append(batch)
+        num_rows += batch.num_rows
+        if num_rows >= _ROWS_SPLIT:
+            yield pl.DataFrame(pa.Table.from_batches(group))
+            group, num_rows = [], 0
+    if group:
+        yield pl.DataFrame(pa.Table.from_batches(group))
+
+
+def _write_pieces(
+    number: int, keys: list[int], frames: list[pl.DataFrame]
+) -> Iterator[pa.RecordBatch]:
+    """Yield a row (key, frame, content) for each piece that has rows."""
+    import polars as pl
+    import pyarrow as pa
+
+    options = pa.ipc.IpcWriteOptions(compression="lz4")  # rows of a user repeat its id
+    for key, frame in zip(keys, frames):
+        if len(frame):
+            table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+            content = pa.BufferOutputStream()
+            with pa.ipc.new_stream(content, table.schema, options=options) as stream:
+                stream.write_table(table)
+            columns = [pa.array([key], pa.int32()), pa.array([number], pa.int32())]
+            columns.append(pa.array([memoryview(content.getvalue())], pa.binary()))
+            yield pa.record_batch(columns, names=["key", "frame", "content"])
 
 
 def _read_partition(
     layouts: tuple[FrameLayout, ...], batches: Iterable[pa.RecordBatch]
 ) -> Partition:
-    """Return the rows of a Spark partition as frames."""
-    import polars as pl
-    import pyarrow as pa
+    """Return the pieces of a Spark partition as frames."""
+    pieces: list[list[Any]] = [[] for _ in layouts]
+    for batch in batches:
+        for number, content in zip(batch["frame"].to_pylist(), batch["content"]):
+            pieces[number].append(content.as_buffer())
+    return Partition({layout.key: layout.build_frame(own) for layout, own in zip(layouts, pieces)})
 
-    if not (filled := list(batches)):
-        return Partition({layout.key: layout.select_frame(None) for layout in layouts})
-    rows = pl.from_arrow(pa.Table.from_batches(filled))
-    assert isinstance(rows, pl.DataFrame)
-    return Partition(
-        {
-            layout.key: layout.select_frame(rows.filter(pl.col(_ARGUMENT) == number))
-            for number, layout in enumerate(layouts)
-        }
+
+def _partition_keys(number: int) -> list[int]:
+    """Return integers that Spark distributes one to each of `number` partitions.
+
+    Spark takes the Murmur3 hash of an integer (x86, 32 bits, seed 42), modulo the number.
+    """
+    keys: dict[int, int] = {}
+    start = 0
+    while len(keys) < number:
+        numbers = np.arange(start, start + 16 * number, dtype=np.uint32)
+        for partition, key in zip((_murmur3(numbers) % number).tolist(), numbers.tolist()):
+            keys.setdefault(partition, key)
+        start += 16 * number
+    return [keys[partition] for partition in range(number)]
+
+
+def _murmur3(numbers: NDArray[np.uint32]) -> NDArray[np.int64]:
+    def rotate(values: Any, bits: int) -> Any:
+        return (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
+
+    mixed = rotate(numbers * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    hashed: NDArray[np.uint32] = rotate(np.uint32(42) ^ mixed, 13) * np.uint32(5) + np.uint32(
+        0xE6546B64
     )
-
-
-def _identity(partition: Partition) -> Partition:
-    return partition
+    hashed ^= np.uint32(4)  # the length in bytes
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        hashed = (hashed ^ (hashed >> np.uint32(shift))) * np.uint32(factor)
+    hashed ^= hashed >> np.uint32(16)
+    return hashed.view(np.int32).astype(np.int64)
 
 
 def _default_parts(spark: SparkSession, num_rows: int) -> int:
-    """Return the number of partitions for a number of rows and the tasks that run at once."""
+    """Return the number of partitions: as many as tasks run at once, or a multiple of that.
+
+    Few rows have fewer partitions.
+    """
     num_tasks = spark.sparkContext.defaultParallelism
-    return max(1, -(-num_rows // _MAX_ROWS), min(num_tasks, -(-num_rows // _MIN_ROWS)))
+    rounds = -(-num_rows // (_MAX_ROWS * num_tasks))
+    return max(1, min(num_tasks * max(1, rounds), -(-num_rows // _MIN_ROWS)))

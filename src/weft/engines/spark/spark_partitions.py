@@ -98,7 +98,7 @@ class _SharedValue:
 _UNPICKLED: dict[int, tuple[bytes, Any]] = {}
 
 
-def _set_thread_counts() -> None:
+def set_thread_counts() -> None:
     """Use as many threads as the task has cores."""
     from pyspark import TaskContext
 
@@ -132,7 +132,7 @@ class SparkPartitions(Partitions[T], Generic[T]):
         shared, shared_combine = (_SharedValue(self.frame, each) for each in (function, combine))
 
         def combine_values(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            _set_thread_counts()
+            set_thread_counts()
             if values := _read_values(batches):  # a Spark partition may be empty
                 yield from _write_value(shared_combine.value(values))
 
@@ -154,7 +154,7 @@ class SparkPartitions(Partitions[T], Generic[T]):
         read, shared = self.read, _SharedValue(self.frame, function)
 
         def make_frame(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            _set_thread_counts()
+            set_thread_counts()
             yield from shared.value(read(batches)).to_arrow().to_batches()
 
         empty = self.map_reduce(partial(_clear_rows, function), _first)
@@ -172,7 +172,7 @@ class SparkPartitions(Partitions[T], Generic[T]):
         read = self.read
 
         def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            _set_thread_counts()
+            set_thread_counts()
             yield from _write_value(shared.value(read(batches)))
 
         with ignore_pandas_warning():
