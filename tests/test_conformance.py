@@ -29,7 +29,6 @@ def test_every_built_in_metric_is_documented():
 class _Broken(weft.UserAverageTopKMetric):
     """A metric whose value per user a test can choose."""
 
-    family = "accuracy"
     higher_is_better = True
     bounds = (0.0, 1.0)
 
@@ -45,6 +44,8 @@ class OutOfBounds(_Broken):
 
 @weft.register
 class UpsideDown(_Broken):
+    family = "accuracy"
+
     def compute_scores(self, preds, target, top_k_rel, **kwargs):
         return 1 - top_k_rel.mean(1)
 
@@ -272,6 +273,8 @@ def test_rejects_states_that_cannot_be_merged():
 
 @weft.register
 class PlainPrecision(_Broken):
+    family = "accuracy"
+
     def compute_scores(self, preds, target, top_k_rel, **kwargs):
         return top_k_rel.sum(dim=1).float() / self.k
 
