@@ -18,6 +18,7 @@ MissingLists = Literal["skip", "zero"]
 ExtraUsers = Literal["count", "skip"]
 Duplicates = Literal["error", "keep-best"]
 RepeatedUsers = Literal["count", "drop"]
+NanScores = Literal["raise", "nan"]
 ProfileName = Literal[
     "warprec", "elliot", "trec_eval", "ranx", "recbole", "torchmetrics", "rectools", "sklearn"
 ]

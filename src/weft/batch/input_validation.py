@@ -14,7 +14,32 @@ from weft.data.tensors import SparseRows
 from weft.errors import InputError, setting_ref
 
 
-class ImmediateValidation:
+class _ValidationCounts:
+    """Counts of invalid values by the names of `DEFERRED_ERRORS`."""
+
+    def __init__(self) -> None:
+        self._counts: list[tuple[str, Tensor]] = []
+
+    @property
+    def has_counts(self) -> bool:
+        """True if invalid values were counted, perhaps none of them."""
+        return bool(self._counts)
+
+    def add(self, name: str, count: Tensor) -> None:
+        """Add a count of invalid values of a kind."""
+        self._counts.append((name, count))
+
+    def counts(self, device: torch.device) -> Tensor:
+        """Return the number of invalid values by kind, `[len(DEFERRED_ERRORS)]`."""
+        if not self._counts:
+            return torch.zeros(len(DEFERRED_ERRORS), dtype=torch.int64, device=device)
+        sums = dict.fromkeys(DEFERRED_ERRORS, torch.zeros((), dtype=torch.int64, device=device))
+        for name, count in self._counts:
+            sums[name] = sums[name] + count
+        return torch.stack(list(sums.values()))
+
+
+class ImmediateValidation(_ValidationCounts):
     """Raises `InputError` for the first invalid value."""
 
     def check_ratings(self, truth: SparseRows, threshold: float | None) -> None:
@@ -79,19 +104,9 @@ class ImmediateValidation:
         self.check_scores(scores, users, items)
         return BatchLists.from_candidates(scores, items, num_items)
 
-    def add(self, name: str, count: Tensor) -> None:
-        """Ignore a count: whatever is invalid has been refused."""
 
-    def counts(self, device: torch.device) -> Tensor:
-        """Return the number of invalid values by kind, `[len(DEFERRED_ERRORS)]`: zeros."""
-        return torch.zeros(len(DEFERRED_ERRORS), dtype=torch.int64, device=device)
-
-
-class DeferredValidation:
+class DeferredValidation(_ValidationCounts):
     """Counts invalid values on the device, so that nothing waits for it."""
-
-    def __init__(self) -> None:
-        self._counts: list[tuple[str, Tensor]] = []
 
     def check_ratings(self, truth: SparseRows, threshold: float | None) -> None:
         """Count ratings that are not finite, or negative without a relevance threshold."""
@@ -123,17 +138,6 @@ class DeferredValidation:
             "bad_scores": (~(scores < torch.inf)).sum(),
         }
         return BatchLists.from_masked_candidates(scores, items, num_items, error_counts)
-
-    def add(self, name: str, count: Tensor) -> None:
-        """Add a count of invalid values of a kind."""
-        self._counts.append((name, count))
-
-    def counts(self, device: torch.device) -> Tensor:
-        """Return the number of invalid values by kind, `[len(DEFERRED_ERRORS)]`."""
-        sums = dict.fromkeys(DEFERRED_ERRORS, torch.zeros((), dtype=torch.int64, device=device))
-        for name, count in self._counts:
-            sums[name] = sums[name] + count
-        return torch.stack(list(sums.values()))
 
 
 InputValidation = ImmediateValidation | DeferredValidation

@@ -93,7 +93,7 @@ def dtype_preserving(move: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Ten
 def raise_deferred_errors(counts: Mapping[str, float]) -> None:
     """Raise `InputError` for the first kind of invalid input that was counted."""
     for name, message in DEFERRED_ERRORS.items():
-        if counts[name]:
+        if counts.get(name):
             raise InputError(message)
 
 

@@ -84,9 +84,13 @@ class BatchCounter:
             counts.append(labels.codes.lookup(batch.users, -1) < 0)
         return torch.stack([count.to(dtype) for count in counts], dim=1)
 
-    def read(self, totals: Tensor) -> dict[str, int]:
-        """Return the counts of all batches by name. Raises the errors that were deferred."""
+    def read(self, totals: Tensor, *, allows_nan: bool = False) -> dict[str, int]:
+        """Return the counts of all batches by name. Raises the errors that were deferred.
+
+        With `allows_nan`, rows with NaN or +inf scores are the count `invalid_scores`."""
         counts = dict(zip(self.names, map(int, totals.tolist())))
+        if allows_nan:
+            counts["invalid_scores"], counts["bad_scores"] = counts["bad_scores"], 0
         raise_deferred_errors(counts)
         for name in DEFERRED_ERRORS:
             del counts[name]

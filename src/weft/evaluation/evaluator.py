@@ -37,6 +37,7 @@ from weft.metrics.base.batch_checks import (
     check_item_numbers,
     check_users,
     count_users_outside,
+    replace_invalid_scores,
 )
 from weft.metrics.profiles import find_profile, spell_out
 from weft.metrics.registry import expand_metrics
@@ -61,7 +62,8 @@ class Evaluator(EvaluatorState):
     cut-off, 12 per further term, such as a list position. `slices` holds a label per user by the
     name of the slice. `repeated_users="drop"` counts each user once, also across processes: the
     first row of a user stays. Otherwise every row counts, and the result says how many are
-    repeated.
+    repeated. `nan_scores="nan"` makes every value NaN if scores are NaN or +inf, for training loops
+    that stop or go on by themselves; by default `update` raises an error.
 
     With `torch.distributed`, `compute` synchronizes all processes: all must call it, and all get
     the same result. `sync_on_compute=False` returns the result of this process alone. `prefix` and
@@ -100,6 +102,7 @@ class Evaluator(EvaluatorState):
         empty_users: str | None = None,
         extra_users: str | None = None,
         repeated_users: str | None = None,
+        nan_scores: str = "raise",
         profile: str | None = None,
         threads: int | None = None,
         sync_on_compute: bool = True,
@@ -125,6 +128,7 @@ class Evaluator(EvaluatorState):
             empty_users=empty_users,
             extra_users=extra_users,
             repeated_users=repeated_users,
+            nan_scores=nan_scores,
             feature_separator=feature_separator,
             profile=profile,
             threads=threads,
@@ -251,6 +255,7 @@ class Evaluator(EvaluatorState):
             self._check_user_indices()
         scores, users = check_batch(preds, user_indices, first=self._num_rows)
         num_rows = len(scores)
+        scores, num_invalid = replace_invalid_scores(scores, self.settings.nan_scores)
         candidates = None if items is None else check_item_numbers(items, scores)
         num_items = self._check_num_items(scores.shape[1], has_candidates=candidates is not None)
         if "user_groups" in self.inputs:
@@ -281,6 +286,7 @@ class Evaluator(EvaluatorState):
         with team, BatchTransaction(self) as transaction:
             self._add(BatchInputs(predictions, truth, users, seen=seen), transaction)
             self.counts[self.counter.names.index("users_without_truth")] += num_rows - len(scores)
+            self.counts[self.counter.names.index("bad_scores")] += num_invalid
             self._num_rows += num_rows
             self._num_items = num_items
             if user_indices is None:

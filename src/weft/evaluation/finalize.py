@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -72,6 +73,8 @@ def finalize(
     sums = state.sums.cpu()
     view = metric_set.layout.view(sums)
     values = tuple(metric_set.values(view, state.metric_states))
+    if counts.get("invalid_scores"):
+        return _undefined_result(values, evaluator, report, counts)
     warnings = list(large_rating_notes(metric_set, counts)) if counts["large_ratings"] else []
     notes = list(count_notes(evaluator, state, counts))
     notes += undefined_notes(metric_set, values, notes)
@@ -101,8 +104,29 @@ def finalize(
     )
 
 
+def _undefined_result(
+    values: Sequence[MetricValue], evaluator: Evaluator, report: RunReport, counts: dict[str, int]
+) -> Result:
+    """Return a Result in which every value is NaN, because scores were NaN or +inf."""
+    nan = math.nan
+    return Result(
+        values=tuple(replace(value, value=nan, std_error=nan, parts=()) for value in values),
+        name=report.name,
+        counts=counts,
+        notes=(
+            f"every value is NaN: the scores of {counts['invalid_scores']} rows are NaN or +inf",
+            *report.notes,
+        ),
+        settings={**evaluator.record_settings(), **report.settings},
+        provenance={**versions(), **report.provenance},
+        prefix=evaluator.prefix,
+        postfix=evaluator.postfix,
+    )
+
+
 def _read_counts(state: EvaluationState, evaluator: Evaluator, num_repeated: int) -> dict[str, int]:
-    counts = evaluator.counter.read(state.counts)
+    allows_nan = evaluator.settings.nan_scores == "nan"
+    counts = evaluator.counter.read(state.counts, allows_nan=allows_nan)
     counts["items"] = evaluator.num_items or state.num_items or 0
     for name, (count, _) in ITEMS_WITHOUT_INPUT.items():
         if name in evaluator.metric_set.needs:

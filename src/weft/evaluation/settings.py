@@ -32,6 +32,7 @@ from weft._choices import (
     EstimatorName,
     ExtraUsers,
     MissingLists,
+    NanScores,
     NegativeSampling,
     ProfileName,
     RepeatedUsers,
@@ -173,6 +174,15 @@ class EvaluationSettings(BaseModel):
         default=None,
         description="Users in several batches: count every row (default), or drop all but the "
         "first.",
+    )
+    nan_scores: Annotated[
+        NanScores,
+        one_of(NanScores, is_required=True),
+        Option(COUNTING, None, None, in_evaluate=False, recorded="if given"),
+    ] = Field(
+        default="raise",
+        description="Scores that are NaN or +inf: raise an error (default), or make every value "
+        "NaN.",
     )
     feature_separator: Annotated[
         str | None, checked(read_text), Option(COUNTING, metavar="TEXT", recorded="if given")

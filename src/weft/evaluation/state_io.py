@@ -49,6 +49,7 @@ _SETTINGS = (
     "empty_users",
     "extra_users",
     "repeated_users",
+    "nan_scores",
     "profile",
 )
 

@@ -152,7 +152,7 @@ def constructor_parameters(metric: type[BaseMetric]) -> dict[str, inspect.Parame
 @cache
 def metric_parameters(metric: type[BaseMetric]) -> dict[str, inspect.Parameter]:
     """Return the parameters that a user can set, in constructor order, without the cut-off."""
-    supplied = ("k", "inputs", *RUN_INPUTS, *METRIC_SETTINGS)
+    supplied = ("k", "inputs", "nan_scores", *RUN_INPUTS, *METRIC_SETTINGS)
     parameters = constructor_parameters(metric).items()
     return {name: parameter for name, parameter in parameters if name not in supplied}
 

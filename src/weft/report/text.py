@@ -46,6 +46,7 @@ _COUNTS = {
     "users_without_truth": "users who are not in the truth",
     "missing_users": "users of the truth without a list or scores",
     "repeated_users": "repeated rows of users",
+    "invalid_scores": "rows with scores that are NaN or +inf",
     "users_without_group": "users without a label in user_groups",
     "users_without_candidates": "users without candidates",
     "users_with_few_negatives": "users with fewer negatives than asked for",

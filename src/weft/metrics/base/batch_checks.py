@@ -37,6 +37,20 @@ def check_batch(preds: Any, user_indices: Any, *, first: int = 0) -> tuple[Tenso
     return scores, users.to(torch.int64, copy=True)
 
 
+def replace_invalid_scores(scores: Tensor, nan_scores: str) -> tuple[Tensor, Tensor | int]:
+    """Return scores with `-inf` instead of NaN and +inf, and the number of rows with such scores.
+
+    With `nan_scores="raise"`, they are left for the checks that raise. The caller's scores are not
+    written to."""
+    if nan_scores == "raise":
+        return scores, 0
+    is_valid = scores < torch.inf
+    num_rows = (~is_valid).any(1).sum()
+    if is_host_readable(scores.device) and not bool(num_rows):
+        return scores, num_rows
+    return torch.where(is_valid, scores, -torch.inf), num_rows
+
+
 def check_item_numbers(items: Any, scores: Tensor) -> Tensor:
     """Return the item number of each score, `[batch, n]`."""
     check_unmasked(items, "items", "give array.filled(-1), where -1 fills short rows")

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from weft._choices import EmptyUsers, choices
+from weft._choices import EmptyUsers, NanScores, choices
 from weft.batch.batch import GAINS, Batch, BatchInputs, RankingOptions, rank_batch
 from weft.batch.blocks import MetricBlock, block_arguments
 from weft.batch.input_validation import validation_for
@@ -36,7 +36,12 @@ from weft.errors import (
     check_int,
     check_threshold,
 )
-from weft.metrics.base.batch_checks import check_batch, check_item_numbers, count_items
+from weft.metrics.base.batch_checks import (
+    check_batch,
+    check_item_numbers,
+    count_items,
+    replace_invalid_scores,
+)
 from weft.metrics.base.block_interface import (
     call_with_blocks,
     check_components,
@@ -63,8 +68,8 @@ _INPUT_ATTRIBUTES = {
 class BaseMetric(StatefulMetric, metaclass=MetricType):
     """A metric without a cut-off.
 
-    All metrics take the settings `relevance_threshold`, `ties`, `seed`, `empty_users`, and those of
-    TorchMetrics. Inside an `Evaluator` the settings of the run apply."""
+    All metrics take the settings `relevance_threshold`, `ties`, `seed`, `empty_users`,
+    `nan_scores`, and those of TorchMetrics. Inside an `Evaluator` the settings of the run apply."""
 
     higher_is_better: bool | None = None
     # The best value, if it is neither the highest nor the lowest, or has a meaning.
@@ -108,6 +113,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         ties: str = "index",
         seed: int = 0,
         empty_users: str = "skip",
+        nan_scores: str = "raise",
         **torchmetrics_settings: Any,
     ) -> None:
         if torchmetrics_settings:
@@ -119,6 +125,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
             super().__init__(**torchmetrics_settings)
         self.relevance_threshold = check_threshold(relevance_threshold)
         self.empty_users = check_choice("empty_users", empty_users, EMPTY_USERS)
+        self.nan_scores = check_choice("nan_scores", nan_scores, choices(NanScores))
         self._rule = TieRule(ties, seed)
         self._spec: MetricSpec | None = None
         # Rows without a user number are numbered consecutively, after a reset from _first_row.
@@ -260,7 +267,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
             )
         with SHARED_BATCHES.open(self, (preds, target, user_indices, items)) as batch:
             self.accumulate(batch)
-            if not is_host_readable(batch.device):
+            if batch.validation.has_counts:
                 errors = batch.validation.counts(batch.device)
                 self.faults_on_device = self.faults_on_device + errors
         num_rows = len(preds)
@@ -292,6 +299,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
     ) -> Batch:
         """Return the batch under the metric's own settings, ranked to a depth."""
         scores, users = check_batch(preds, user_indices, first=self._num_rows)
+        scores, num_invalid = replace_invalid_scores(scores, self.nan_scores)
         source: Tensor | BatchLists = scores
         candidates = None if items is None else check_item_numbers(items, scores)
         num_items = scores.shape[1]
@@ -305,7 +313,10 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
             target, len(scores), num_items=num_items, device=scores.device, candidates=candidates
         )
         options = RankingOptions(self._rule, depth, relevance_threshold=self.relevance_threshold)
-        return rank_batch(BatchInputs(source, truth, users), options)
+        batch = rank_batch(BatchInputs(source, truth, users), options)
+        if self.nan_scores == "nan":
+            batch.validation.add("bad_scores", torch.as_tensor(num_invalid))
+        return batch
 
     def ranking_key(self, preds: Tensor, target: Any, user_indices: Any, items: Any) -> object:
         """Return everything that `rank` depends on besides its arguments."""
@@ -314,6 +325,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
             self._rule.name,
             self._rule.seed,
             self.relevance_threshold,
+            self.nan_scores,
             self._num_rows if user_indices is None else None,
             None if items is None else frozenset(self.known_item_counts()),
             is_host_readable(preds.device),
@@ -342,8 +354,15 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
 
         @functools.wraps(compute)
         def checked(*args: Any, **kwargs: Any) -> Any:
-            raise_deferred_errors(dict(zip(DEFERRED_ERRORS, self.faults_on_device.tolist())))
-            return compute(*args, **kwargs)
+            errors = dict(zip(DEFERRED_ERRORS, self.faults_on_device.tolist()))
+            is_undefined = self.nan_scores == "nan" and errors.pop("bad_scores") > 0
+            raise_deferred_errors(errors)
+            value = compute(*args, **kwargs)
+            if not is_undefined:
+                return value
+            if isinstance(value, Mapping):
+                return dict.fromkeys(value, torch.tensor(torch.nan, dtype=torch.float64))
+            return torch.full_like(value, torch.nan, dtype=torch.float64)
 
         wrapped: Callable[..., Any] = super()._wrap_compute(checked)
         return wrapped
