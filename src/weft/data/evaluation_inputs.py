@@ -62,6 +62,12 @@ class EvaluationInputs:
     def __post_init__(self) -> None:
         check_pipes(vars(self) | dict(self.labels))
 
+    @property
+    def others(self) -> tuple[Any, ...]:
+        """All data but the source; None for what was not given."""
+        names = ("truth", "train", "users", "items", "candidates")
+        return (*(getattr(self, name) for name in names), *self.labels.values())
+
     @cached_property
     def available(self) -> frozenset[str]:
         """The names of the inputs that exist; "lists" if the source has recommendation lists."""

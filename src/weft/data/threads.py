@@ -19,6 +19,7 @@ from typing import NamedTuple, ParamSpec, TypeVar
 import torch
 
 from weft.data.cgroups import iter_cgroups
+from weft.data.forks import is_forked
 
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")
@@ -98,7 +99,7 @@ def with_caller_threads(
 
     If the function sets another number, the caller keeps it."""
     number, setters = _state.torch_threads, _load_setters()
-    if number is None or setters is None:
+    if number is None or setters is None or is_forked():  # OpenMP does not survive a fork
         return function(*args, **kwargs)
     try:
         setters.openmp(number)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data import Train, Vocabulary
+from weft.data.forks import check_fork
 from weft.evaluation.bootstrap import BootstrapInterval, bootstrap_interval
 from weft.evaluation.contributions import ContributionStore, LocalContributions, UserContributions
 from weft.evaluation.metric_value import MetricValue
@@ -230,6 +231,7 @@ def user_tables(
 
     With `users`, rows are sorted by user index, and ids replace the indices.
     """
+    check_fork("a table per user")
     values = _user_values(state.rows, evaluator)
     labels = _user_labels(values["user"], evaluator) if state.has_user_indices else None
     return _with_ids(values, users), None if labels is None else _with_ids(labels, users)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from weft.batch.batch import Batch
 from weft.data import Label, Labels
+from weft.data.forks import check_fork
 from weft.errors import InputError, SettingError, setting_ref
 from weft.evaluation.bootstrap import Resampler
 from weft.evaluation.contributions import ContributionStore
@@ -220,6 +221,7 @@ class MetricSet:
         """Return `Result.slices`: the metrics with a value per user, by group of users."""
         import polars as pl
 
+        check_fork("a table of slices")
         rows = []
         formulas = [
             (spec, formula)

@@ -18,6 +18,7 @@ from weft.data import BatchLists
 from weft.data.dataset import EvaluationData, GlobalStats, build_dataset
 from weft.data.devices import is_host_readable
 from weft.data.evaluation_inputs import EvaluationInputs
+from weft.data.forks import check_fork
 from weft.data.interactions import digest, digest_sums, hash_sums_by_id
 from weft.data.sources import ListSource, Model, open_source
 from weft.data.team import Team, open_team
@@ -58,6 +59,8 @@ def build_run(
     `stats` are those of all users, if these are some of them. No user is scored yet, except those
     that a model without known items is asked for first.
     """
+    lists, tables = (inputs.source if inputs.has_lists else None), settings.per_user or None
+    check_fork("these inputs", lists, *inputs.others, tables, settings.slices)
     settings = settings.resolve(inputs.available)
     available = {"num_users", "num_items", *inputs.available}
     classes = expand_metrics(settings.metrics, settings.top_k or (), available=available)

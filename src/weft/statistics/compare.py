@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.data.forks import check_fork
+from weft.data.threads import usable_cpus
 from weft.errors import InputError, SettingError, check_choice, check_int, setting_ref
 from weft.evaluation.result import Result, describe_differences
 from weft.metrics.names import parse_name, split_labels
@@ -75,6 +76,7 @@ def compare(
     >>> weft.compare({"good": good, "bad": bad}).to_frame()["difference"].to_list()
     [0.75]
     """
+    check_fork("a comparison of tables")
     named = _name_results(results)
     correction = check_choice("correction", correction, CORRECTIONS)
     family = check_choice("family", family, FAMILIES)
@@ -222,7 +224,7 @@ def _run_tests(
         effects = effect_sizes(data.statistics, alpha)
         return _TestedMetric(column, outcomes, effects, data.statistics.users, means.tolist())
 
-    with ThreadPoolExecutor(min(_WORKERS, os.cpu_count() or 1)) as pool:  # NumPy frees the GIL
+    with ThreadPoolExecutor(min(_WORKERS, usable_cpus())) as pool:  # NumPy frees the GIL
         metrics = list(pool.map(run, columns))
     if "randomization" in tests:
         for metric, *result in zip(metrics, *randomization.run(aligned, columns, pairs)):
