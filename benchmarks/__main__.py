@@ -16,7 +16,18 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import cases, collection, compare, files, memory, peers, ready_lists, sampled, scale
+from benchmarks import (
+    cases,
+    collection,
+    compare,
+    files,
+    memory,
+    peers,
+    ready_lists,
+    sampled,
+    scale,
+    threads,
+)
 from benchmarks.clock import Ratio
 from benchmarks.data import SIZES, make
 
@@ -29,6 +40,7 @@ def main() -> None:
         "main": show_main,
         "worst": show_worst,
         "growth": show_growth,
+        "threads": show_threads,
         "memory": show_memory,
         "import": show_import,
         "lists": show_lists,
@@ -186,6 +198,27 @@ def draw(found: dict[str, list[tuple[int, Ratio]]]) -> None:
     axes[0].legend(frameon=False)
     figure.savefig(PICTURE, dpi=110)
     print(f"\n![How cost grows]({PICTURE.name})")
+
+
+def show_threads(given: argparse.Namespace) -> None:
+    """All threads against one, quiet and beside a busy process; and by the number of threads."""
+    with threads.all_threads() as cpus:
+        print(
+            f"Wall time on all {cpus} CPUs as a multiple of that on one, alone on the machine and "
+            "beside a process that uses torch with all threads; at most 0.6 and 1.2 are wanted on "
+            "two CPUs.\n"
+        )
+    quiet: list[list[object]] = []
+    busy: list[list[object]] = []
+    for size in given.sizes:
+        problem = make(*SIZES[size])
+        for name, metrics in threads.SETS.items():
+            quiet.append([f"{size}, {name}", threads.compare(problem, metrics, given.rounds)])
+            with threads.busy_process():
+                busy.append([threads.compare(problem, metrics, given.rounds)])
+    _table(["", "alone", "beside a busy process"], (a + b for a, b in zip(quiet, busy)))
+    points = threads.curve(make(*SIZES["M"]), given.rounds)
+    print("\nM, six metrics, by threads: " + ", ".join(f"{n}: {ratio}" for n, ratio in points))
 
 
 def show_memory(given: argparse.Namespace) -> None:

@@ -25,17 +25,22 @@ class Ratio:
 
 
 def measure(
-    work: Mapping[str, Callable[[], object]], baseline: str, rounds: int = 7
+    work: Mapping[str, Callable[[], object]],
+    baseline: str,
+    rounds: int = 7,
+    *,
+    seconds: Callable[[Callable[[], object]], float] | None = None,
 ) -> dict[str, Ratio]:
-    """The CPU time of each call as a multiple of the baseline's in the same round. A first round
-    warms up and is not counted.
+    """The CPU time of each call (or other `seconds`) as a multiple of the baseline's in the same
+    round. A first round warms up and is not counted.
     """
+    seconds = seconds or cpu_seconds
     ratios: dict[str, list[float]] = {name: [] for name in work}
     for number in range(rounds + 1):
-        seconds = {name: cpu_seconds(call) for name, call in work.items()}
+        spent = {name: seconds(call) for name, call in work.items()}
         if number:
-            for name, spent in seconds.items():
-                ratios[name].append(spent / seconds[baseline])
+            for name in spent:
+                ratios[name].append(spent[name] / spent[baseline])
     return {
         name: Ratio(statistics.median(found), min(found), max(found))
         for name, found in ratios.items()
@@ -47,6 +52,13 @@ def cpu_seconds(call: Callable[[], object]) -> float:
     start = time.process_time()
     call()
     return time.process_time() - start
+
+
+def wall_seconds(call: Callable[[], object]) -> float:
+    """The wall time of one call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
 
 
 def _short(number: float) -> str:

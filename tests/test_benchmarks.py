@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from benchmarks import cases, clock, collection, compare, files, sampled
+from benchmarks import cases, clock, collection, compare, files, sampled, threads
 from benchmarks.data import CUTOFFS, SIX, make
 
 import weft
@@ -110,6 +110,15 @@ def test_benchmark_of_lists_on_disk_runs(monkeypatch):
     monkeypatch.setattr(files, "PART_USERS", 20)
     row = files.measure_large(users=50, memory="1KiB")
     assert row.rows == 50 * files.LENGTH and row.peak_beyond_libraries >= 0
+
+
+def test_thread_benchmark_runs():
+    before = torch.get_num_threads()
+    with threads.busy_process():
+        ratios = [threads.compare(PROBLEM, names, rounds=1) for names in threads.SETS.values()]
+    points = threads.curve(PROBLEM, rounds=1)
+    assert all(ratio.median > 0 for ratio in ratios) and len(threads.SETS["22 metrics"]) == 22
+    assert points[0] == (1, clock.Ratio(1, 1, 1)) and torch.get_num_threads() == before
 
 
 def test_sampled_benchmark_runs():
