@@ -1349,3 +1349,21 @@ def test_reads_strings_in_runs(tmp_path, suffix, run_rows):
     frame.with_columns(user=pl.Series(users)).write_parquet(tmp_path / "missing.parquet")
     with pytest.raises(InputError, match=r"missing\.parquet, row 9: there is no user id"):
         read_table(tmp_path / "missing.parquet", "truth")
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("short", ["9,2", "9,2,3", "", None])
+@pytest.mark.parametrize("above", ["", "\n"])
+def test_empty_last_fields_are_told_from_short_rows(above, short, end, tmp_path):
+    """Counts of separators and lines prove that no row is short, or every line is checked."""
+    rows = [f"{user},2,1.0," for user in range(8)]
+    if short is not None:
+        rows.insert(4, short)
+    path = tmp_path / "truth.csv"
+    path.write_text(above + "\n".join(["user,item,rating,note", *rows]) + end)
+    if short:
+        line = 6 + len(above)
+        with pytest.raises(InputError, match=rf"line {line}: \d fields? .*the header has 4"):
+            read_table(path, "truth")
+    else:
+        assert read_table(path, "truth").columns["user"].to_list() == list(range(8))

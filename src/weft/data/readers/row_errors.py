@@ -84,13 +84,33 @@ def has_odd_quotes(part: PartFile) -> bool:
 
 
 def has_short_lines(layout: FileLayout) -> bool:
-    """True if a line of CSV has too few separators, or quotes that span lines."""
+    """True if a line of CSV has too few separators, or quotes that span lines.
+
+    No line may have too many, which polars refuses.
+    """
     import polars as pl
 
+    if _has_separators_of_full_lines(layout):
+        return False
     unquoted = pl.col("line").str.replace_all('"[^"]*"', "x")
     num_fields = unquoted.str.count_matches(layout.separator, literal=True) + 1
     is_short = (num_fields < len(layout.names)) & (unquoted != "")
     return _has_line(layout, is_short | unquoted.str.contains('"', literal=True))
+
+
+def _has_separators_of_full_lines(layout: FileLayout) -> bool:
+    """True if there are no quotes, and as many separators as lines need: a fast count of bytes."""
+    if layout.num_skipped > layout.has_header:  # lines of any length above the header
+        return False
+    separator, last = layout.separator.encode(), b"\n"
+    num_lines = num_separators = 0
+    for chunk in layout.part.chunks():
+        if b'"' in chunk:
+            return False
+        num_separators += chunk.count(separator)
+        num_lines += chunk.count(b"\n")
+        last = chunk[-1:]
+    return num_separators == (num_lines + (last != b"\n")) * (len(layout.names) - 1)
 
 
 def _has_line(layout: FileLayout, condition: pl.Expr) -> bool:
@@ -108,9 +128,10 @@ def has_suspect_lines(layout: FileLayout, roles: Mapping[str, str]) -> bool:
     """
     import polars as pl
 
-    line = pl.col("line")
-    has_surrogate = line.str.replace_all(_SURROGATES, "").str.contains(_SURROGATE)
-    suspects = [line.str.contains(r'"[^"]*\\[^"]*"\s*:'), has_surrogate]
+    line, suspects = pl.col("line"), []
+    if any(b"\\" in chunk for chunk in layout.part.chunks()):  # most files have no escapes
+        suspects.append(line.str.contains(r'"[^"]*\\[^"]*"\s*:'))
+        suspects.append(line.str.replace_all(_SURROGATES, "").str.contains(_SURROGATE))
     for role, name in roles.items():
         key = rf"{re.escape(json.dumps(name, ensure_ascii=False))}\s*:"
         suspects.append(line.str.count_matches(key) > 1)
