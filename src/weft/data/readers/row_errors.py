@@ -33,12 +33,16 @@ _SURROGATE = r"\\u[dD][89a-fA-F]"
 _SURROGATE_CODE = re.compile("[\ud800-\udfff]")
 
 
-def _text_rows(layout: FileLayout) -> Iterator[tuple[int, list[str]]]:
+def _text_rows(
+    layout: FileLayout, *, allows_stray_quotes: bool = True
+) -> Iterator[tuple[int, list[str]]]:
     """Yield (line on which the row starts, fields), without header and rows of empty fields."""
     last = 0
     lines = (text for _, text in layout.part.lines())
-    for end, row, has_open_quote in split_lines(lines, layout.separator):
+    for end, row, has_open_quote, has_stray_quote in split_lines(lines, layout.separator):
         start, last = last + 1, end
+        if has_stray_quote and not allows_stray_quotes:
+            raise _stray_quote(f"{layout.part.path}, line {start}:")
         if has_open_quote:
             raise InputError(
                 f"{layout.part.path}, line {start}: a quote is left open up to the end of the "
@@ -78,9 +82,24 @@ def has_quoted_field(layout: FileLayout) -> bool:
     return _has_line(layout, is_opening)
 
 
-def has_odd_quotes(part: PartFile) -> bool:
-    """True if a file has an odd number of quotes: one may be left open."""
-    return sum(chunk.count(b'"') for chunk in part.chunks()) % 2 == 1
+def has_suspect_quotes(layout: FileLayout) -> bool:
+    """True if CSV with fields in quotes may have others that are open, or inside of fields.
+
+    Polars may split such rows in the wrong places; `check_quotes` decides."""
+    import polars as pl
+
+    if not any(b'"' in chunk for chunk in layout.part.chunks()) or not has_quoted_field(layout):
+        return False
+    line, separator = pl.col("line"), re.escape(layout.separator)
+    is_odd = line.str.count_matches('"', literal=True) % 2 == 1
+    is_inside = line.str.contains(rf'[^"{separator}]"[^"{separator}\r]')
+    return _has_line(layout, is_odd | is_inside)
+
+
+def check_quotes(layout: FileLayout) -> None:
+    """Raise `InputError` with the first line that has a quote in the middle of a field."""
+    for _ in _text_rows(layout, allows_stray_quotes=False):
+        pass
 
 
 def has_short_lines(layout: FileLayout) -> bool:
@@ -147,6 +166,13 @@ def has_long_integers(layout: FileLayout) -> bool:
     return _has_line(layout, pl.col("line").str.contains(r"(?:^|[^.0-9])[0-9]{16,}(?:$|[^.0-9eE])"))
 
 
+def _stray_quote(location: str) -> InputError:
+    return InputError(
+        f"{location} a quote is left open, or in the middle of a field. A field with quotes must "
+        "stand in quotes, with each quote inside doubled."
+    )
+
+
 def check_lines(layouts: list[FileLayout]) -> None:
     """Raise `InputError` with the first line that polars splits in another way than Python."""
     for layout in layouts:
@@ -157,10 +183,7 @@ def check_lines(layouts: list[FileLayout]) -> None:
             if FIELD_SEPARATOR in line:
                 raise InputError(f"{location} the character {FIELD_SEPARATOR!r} is not supported.")
             if '"' in quoted.sub(r"\1", line):
-                raise InputError(
-                    f"{location} a quote is left open, or in the middle of a field. A field with "
-                    "quotes must stand in quotes, with each quote inside doubled."
-                )
+                raise _stray_quote(location)
 
 
 def check_rows(layouts: list[FileLayout], roles: Mapping[str, str], ids: str) -> None:

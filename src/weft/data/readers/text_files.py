@@ -12,12 +12,13 @@ from weft.data.readers.file_settings import SPACES
 from weft.data.readers.layouts import TREC_COMMENT, FileLayout
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
 from weft.data.readers.row_errors import (
+    check_quotes,
     check_rows,
     has_long_integers,
     has_no_rows,
-    has_odd_quotes,
     has_quoted_field,
     has_short_lines,
+    has_suspect_quotes,
 )
 from weft.data.readers.scans import FIELD_SEPARATOR, scan_lines
 from weft.data.readers.text_rows import is_csv_separator
@@ -45,8 +46,9 @@ def read_text(
             role: pl.Series(dtype=pl.Int64 if role in ID_ROLES else pl.Float64) for role in roles
         }
     scan = _TextScan(layouts, roles, ids, collect)
-    if scan.is_csv and any(has_odd_quotes(one.part) and has_quoted_field(one) for one in layouts):
-        check_rows(layouts, roles, ids)  # a quote is left open, if none is inside a field
+    for layout in layouts if scan.is_csv else ():
+        if has_suspect_quotes(layout):
+            check_quotes(layout)
     columns = scan.read()
     is_irregular = columns.pop("irregular").any()
     if is_irregular and scan.is_csv:  # short rows, or only empty fields

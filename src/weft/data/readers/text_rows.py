@@ -24,6 +24,7 @@ class TextRow(NamedTuple):
     end: int
     fields: list[str]
     has_open_quote: bool = False  # the text ends inside of quotes
+    has_stray_quote: bool = False  # in a field without quotes, or before the end of one in quotes
 
 
 def split_lines(lines: Iterable[str], separator: str) -> Iterator[TextRow]:
@@ -43,7 +44,7 @@ def split_lines(lines: Iterable[str], separator: str) -> Iterator[TextRow]:
 def _split_csv(lines: Iterable[str], separator: str) -> Iterator[TextRow]:
     """Yield rows of fields that may be in quotes, in which a doubled quote stands for one."""
     fields: list[str] = []
-    number, field, is_open = 0, "", False
+    number, field, is_open, is_stray = 0, "", False, False
     for number, line in enumerate(lines, start=1):
         if not is_open and '"' not in line:
             line = line.rstrip(_LINE_END)
@@ -53,6 +54,7 @@ def _split_csv(lines: Iterable[str], separator: str) -> Iterator[TextRow]:
         while True:
             if starts_field and line.startswith('"', start):
                 is_open, start = True, start + 1
+            is_stray |= not is_open and _is_stray(line, start, separator)
             end = line.find('"' if is_open else separator, start)
             if end < 0:
                 break
@@ -67,10 +69,16 @@ def _split_csv(lines: Iterable[str], separator: str) -> Iterator[TextRow]:
             start = end + 1
         field += line[start:] if is_open else line[start:].rstrip(_LINE_END)
         if not is_open:
-            yield TextRow(number, [*fields, field])
-            fields, field = [], ""
+            yield TextRow(number, [*fields, field], has_stray_quote=is_stray)
+            fields, field, is_stray = [], "", False
     if is_open:
         yield TextRow(number, [*fields, field], has_open_quote=True)
+
+
+def _is_stray(line: str, start: int, separator: str) -> bool:
+    """True if the field without quotes at `start`, or what follows a closing quote, has one."""
+    rest = line[start:].partition(separator)[0].rstrip(_LINE_END)
+    return '"' in rest or (rest != "" and line[start - 1 : start] == '"')
 
 
 def is_csv_separator(separator: str) -> bool:
