@@ -169,12 +169,13 @@ class Vocabulary:
         """Return the hash key of each code; only ids that occur are hashed."""
         import polars as pl
 
+        if self._ids is None:
+            return codes.astype(np.int64)
         is_used = np.zeros(self.size, dtype=np.bool_)
         is_used[codes] = True
-        keys = np.arange(self.size, dtype=np.int64)
-        if self._ids is not None:
-            used = self._ids.filter(pl.Series(is_used))
-            keys[is_used] = Vocabulary(self.kind, len(used), used).hash_keys()
+        used = self._ids.filter(pl.Series(is_used))
+        keys = np.empty(self.size, dtype=np.int64)
+        keys[is_used] = Vocabulary(self.kind, len(used), used).hash_keys()
         return keys[codes]
 
 
