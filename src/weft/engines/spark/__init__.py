@@ -76,8 +76,8 @@ def evaluate(
         by default all cores of this machine), which is stopped at the end, unless a per-user table
         needs it.
     parts
-        Number of partitions of the users. By default the number of tasks that run at once, and more
-        if a partition would have more than two million rows.
+        Number of partitions of the users. By default the number of tasks that run at once, and a
+        multiple of it if a partition would have more than four million rows.
 
     With `per_user=True` the values of users stay in Spark: `result.per_user_table`.
     """
