@@ -450,7 +450,7 @@ BROKEN = {
         json.dumps(GOOD | {"per_user": "../secret.parquet"}).encode(),
         "per_user|secret",
     ),
-    "digests of another type": (json.dumps(GOOD | {"digests": 5}).encode(), "int"),
+    "digests of another type": (json.dumps(GOOD | {"digests": 5}).encode(), "digests is 5"),
     "a table of another type": (json.dumps(GOOD | {"per_user": 5}).encode(), "per_user"),
 }
 

@@ -11,17 +11,11 @@ from typing import Any
 from weft.errors import InputError, WeftError, setting_ref
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.candidates import CandidateProvider
-from weft.evaluation.document_fields import (
-    check_codes,
-    check_list,
-    check_mapping,
-    check_plain,
-    check_whole,
-    reject,
-)
+from weft.evaluation.document_fields import check_list, check_mapping, check_whole, describe, reject
 from weft.evaluation.documents import pack_document, read_document
 from weft.evaluation.evaluator import Evaluator
 from weft.evaluation.state import check_compatible
+from weft.evaluation.tensor_fields import check_codes, check_plain
 
 _SAVE_SECONDS = 60.0  # between two writings of a checkpoint
 
@@ -119,7 +113,7 @@ def _read_counts(counts: object, own: dict[str, list[int]]) -> dict[str, list[in
 def _read_span(span: object, num_users: int) -> Span:
     start, stop = (check_whole(one, "done") for one in check_list(span, "done", 2))
     if not start < stop <= num_users:
-        reject("done", [start, stop], f"ranges of users below {num_users}")
+        reject("done", describe([start, stop]), f"ranges of users below {num_users}")
     return start, stop
 
 

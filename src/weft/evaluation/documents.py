@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from weft.errors import InputError, SettingError
-from weft.evaluation.document_fields import check_list, check_mapping, check_whole, reject
+from weft.evaluation.document_fields import check_list, check_mapping, check_whole, describe, reject
 
 FORMAT, VERSION = "weft-state", 4
 _EXPECTED = "expected a state written by weft.save_state"
@@ -159,7 +159,7 @@ class _TensorReader:
     def _read_tensor(self, form: Any, field: str) -> Tensor:
         name, lengths = check_list(form, field, 2)
         if not isinstance(name, str) or name not in _DTYPES:
-            reject(f"the type of {field}", name, f"one of {', '.join(_DTYPES)}")
+            reject(f"the type of {field}", describe(name), f"one of {', '.join(_DTYPES)}")
         dtype = _DTYPES[name]
         shape = [check_whole(one, f"the shape of {field}") for one in check_list(lengths, field)]
         size = math.prod(shape) * dtype.itemsize

@@ -15,7 +15,7 @@ from weft.data.devices import dtype_preserving, float_type
 from weft.errors import InputError, SettingError, setting_ref
 from weft.evaluation.contributions import UserContributions
 from weft.evaluation.counts import BatchCounter
-from weft.evaluation.document_fields import check_mapping, check_plain
+from weft.evaluation.document_fields import check_mapping
 from weft.evaluation.finalize import versions
 from weft.evaluation.metric_set import MetricSet
 from weft.evaluation.settings import EvaluationSettings
@@ -27,6 +27,7 @@ from weft.evaluation.state import (
     synchronize,
 )
 from weft.evaluation.state_validation import validate_state
+from weft.evaluation.tensor_fields import check_plain
 from weft.metrics.accumulators import Contribution
 from weft.metrics.base.metric import BaseMetric
 

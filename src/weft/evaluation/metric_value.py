@@ -7,6 +7,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from weft.evaluation.document_fields import (
+    check_flag,
+    check_list,
+    check_mapping,
+    check_number,
+    check_text,
+    check_whole,
+    reject,
+)
 from weft.metrics.names import format_labels
 
 Z95 = 1.959964  # quantile of the normal distribution for a 95 % interval
@@ -97,28 +106,30 @@ class MetricValue:
         return nan_to_none(row)
 
     @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> MetricValue:
-        """Build a value from what `to_dict` returned.
-
-        Raises `KeyError`, `TypeError` or `ValueError` for rows that it cannot have returned.
-        """
-        columns = ("value", "std_error", *BOOTSTRAP_COLUMNS)
-        numbers = {name: row[name] for name in columns[:2]}
-        numbers |= {name: row.get(name) for name in columns[2:]}
-        for name, number in numbers.items():
-            if number is None:
-                numbers[name] = math.nan
-            elif not isinstance(number, (int, float)):
-                raise ValueError(f"values hold {number!r}, which is not a number")
+    def from_dict(cls, row: object, field: str = "value") -> MetricValue:
+        """Build a value from what `to_dict` returned. Raises `InputError` for anything else."""
+        fields = check_mapping(row, field)
+        for name in ("metric", "k", "value", "std_error", "users", "higher_is_better"):
+            if name not in fields:
+                reject(f"{field}[{name!r}]", "missing", "a value")
+        k, users, target = (fields.get(name) for name in ("k", "users", "target"))
+        is_better = fields["higher_is_better"]
+        cell = check_list(fields.get("cell", []), f"{field}['cell']")
+        parts = check_list(fields.get("parts", []), f"{field}['parts']")
         return cls(
-            metric=row["metric"],
-            k=row["k"],
-            users=row["users"],
-            higher_is_better=row["higher_is_better"],
-            target=row.get("target"),
-            cell=tuple(map(str, row.get("cell", ()))),
-            parts=tuple(math.nan if part is None else float(part) for part in row.get("parts", ())),
-            **numbers,
+            metric=check_text(fields["metric"], f"{field}['metric']"),
+            k=None if k is None else check_whole(k, f"{field}['k']"),
+            users=None if users is None else check_whole(users, f"{field}['users']"),
+            higher_is_better=None
+            if is_better is None
+            else check_flag(is_better, f"{field}['higher_is_better']"),
+            target=None if target is None else check_number(target, f"{field}['target']"),
+            cell=tuple(check_text(one, f"{field}['cell']") for one in cell),
+            parts=tuple(float(check_number(one, f"{field}['parts']")) for one in parts),
+            **{
+                name: check_number(fields.get(name), f"{field}[{name!r}]")
+                for name in ("value", "std_error", *BOOTSTRAP_COLUMNS)
+            },
         )
 
 

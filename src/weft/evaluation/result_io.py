@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,15 @@ from weft.data.readers.json_text import parse_json
 from weft.data.readers.scans import catch_panics
 from weft.errors import InputError, plain_text
 from weft.evaluation.atomic_files import FolderWriter, Writer
+from weft.evaluation.document_fields import (
+    check_list,
+    check_mapping,
+    check_number,
+    check_text,
+    check_whole,
+    describe,
+    reject,
+)
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import FORMAT, FRAMES, VERSION, Result, frame_schema
 from weft.evaluation.table_digests import digest_table, write_table
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
 # Tables about users, which have files of their own, and their names in messages.
 _USER_TABLES = {"per_user": "per-user values", "user_labels": "labels of the users"}
 _NAME_BYTES = 255  # of a file, as file systems allow
+_PROVENANCE = {"fingerprint", "ids", "files", "configuration"}  # fields that have fields
 _DIGESTS = "digests"  # key of the tables' digests in the JSON file
 
 
@@ -81,29 +90,10 @@ def load_result(path: str | Path) -> Result:
     path = Path(path)
     document = _read_document(path)
     try:
-        fields: dict[str, Any] = {
-            "values": tuple(MetricValue.from_dict(row) for row in document["values"]),
-            "name": str(document["name"]),
-            "counts": dict(document["counts"]),
-            "settings": _read_settings(document["settings"]),
-            "provenance": dict(document["provenance"]),
-            **{
-                name: _frame_from_rows(name, document[name])
-                for name in FRAMES
-                if document.get(name) is not None
-            },
-        }
-        notes = list(document["notes"])
-        files = {
-            "per_user": _file_name("per_user", document["per_user"]),
-            "user_labels": _file_name("user_labels", document.get("user_labels")),
-        }
-        digests = dict(document.get(_DIGESTS, {}))  # missing from older files
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{path}: incomplete or changed: values, name, counts, notes, settings, provenance or "
-            f"per_user are missing or wrong ({type(error).__name__}: {error}); evaluate again."
-        ) from None
+        fields, files, digests = _read_fields(document)
+    except InputError as error:
+        raise InputError(f"{path}: {error} Evaluate again.") from None
+    notes = fields.pop("notes")
     for table, file in files.items():
         if file is None:
             continue
@@ -114,6 +104,41 @@ def load_result(path: str | Path) -> Result:
                 f"{path.name}"
             )
     return Result(notes=tuple(notes), **fields)
+
+
+def _read_fields(
+    document: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[str, str | None], dict[str, str]]:
+    """Return the fields of a result, the files of its tables, and their digests.
+
+    Raises `InputError` with the name of a field that `Result.to_dict` cannot have written."""
+    for name in ("values", "name", "counts", "notes", "settings", "provenance", "per_user"):
+        if name not in document:
+            reject(name, "missing", "a value")
+    rows = check_list(document["values"], "values")
+    values = tuple(MetricValue.from_dict(row, f"values[{n}]") for n, row in enumerate(rows))
+    if len({one.name for one in values}) < len(values):
+        reject("values", describe(rows), "each value once")
+    counts = check_mapping(document["counts"], "counts")
+    provenance = check_mapping(document["provenance"], "provenance")
+    for name in _PROVENANCE & provenance.keys():
+        check_mapping(provenance[name], f"provenance[{name!r}]")
+    digests = check_mapping(document.get(_DIGESTS, {}), _DIGESTS)  # missing from older files
+    fields = {
+        "values": values,
+        "name": check_text(document["name"], "name"),
+        "counts": {name: check_whole(one, f"counts[{name!r}]") for name, one in counts.items()},
+        "settings": _read_settings(document["settings"]),
+        "provenance": provenance,
+        "notes": [check_text(one, "notes") for one in check_list(document["notes"], "notes")],
+        **{
+            name: _frame_from_rows(name, document[name])
+            for name in FRAMES
+            if document.get(name) is not None
+        },
+    }
+    files = {name: _file_name(name, document.get(name)) for name in _USER_TABLES}
+    return fields, files, {name: check_text(digests[name], _DIGESTS) for name in digests}
 
 
 def _read_document(path: Path) -> dict[str, Any]:
@@ -142,8 +167,9 @@ def _read_document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _read_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _read_settings(settings: object) -> dict[str, Any]:
     """Return the settings under their present names; older files have `correction`."""
+    settings = check_mapping(settings, "settings")
     return {"estimator" if name == "correction" else name: settings[name] for name in settings}
 
 
@@ -153,7 +179,7 @@ def _file_name(table: str, name: Any) -> str | None:
         return None
     is_name = isinstance(name, str) and name not in ("", "..") and Path(name).name == name
     if not is_name or "\0" in name or len(os.fsencode(name)) > _NAME_BYTES:
-        raise ValueError(f"{table} is {name!r}, not the name of a file in the same folder")
+        reject(table, describe(name), "the name of a file in the same folder")
     return str(name)
 
 
@@ -176,12 +202,22 @@ def _read_table(path: Path, digest: str | None, result_path: Path) -> pl.DataFra
         with catch_panics():
             if path.is_dir():
                 parts = map(_read_parquet, sorted(path.glob("*.parquet")))
-                return pl.concat(parts).sort("user")
-            return _read_parquet(path)
+                return _check_table(pl.concat(parts).sort("user"), path)
+            return _check_table(_read_parquet(path), path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise InputError(
             f"{path}: cannot be read as Parquet ({error}); remove it, or evaluate again."
         ) from None
+
+
+def _check_table(table: pl.DataFrame, path: Path) -> pl.DataFrame:
+    """Return a table about users. Raises `InputError` if it has no users, or nested values."""
+    if "user" not in table.columns:
+        raise InputError(f"{path}: has no column 'user'; expected a table of a result.")
+    for name, dtype in table.schema.items():
+        if dtype.is_nested():
+            raise InputError(f"{path}: the column {name!r} is {dtype}; expected single values.")
+    return table
 
 
 def _read_parquet(path: Path) -> pl.DataFrame:
@@ -192,15 +228,20 @@ def _read_parquet(path: Path) -> pl.DataFrame:
     return pl.read_parquet(source, glob=False)
 
 
-def _frame_from_rows(name: str, rows: list[Mapping[str, Any]]) -> pl.DataFrame:
+def _frame_from_rows(name: str, rows: object) -> pl.DataFrame:
     """Build a table of `FRAMES` from its rows in a JSON document."""
     import polars as pl
 
-    try:
-        table = pl.DataFrame(
-            [{column: row[column] for column in FRAMES[name]} for row in rows],
-            schema=frame_schema(name),
-        )
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(f"{name}: {str(error).partition(chr(10))[0]}") from None
-    return table.with_columns(pl.col(pl.Float64).fill_null(math.nan))
+    schema = frame_schema(name)
+    checks = {pl.String: check_text, pl.Int64: _check_integer, pl.Float64: check_number}
+    columns: dict[str, list[Any]] = {column: [] for column in schema}
+    for number, row in enumerate(check_list(rows, name)):
+        fields = check_mapping(row, f"{name}[{number}]")
+        for column, dtype in schema.items():
+            field = f"{name}[{number}][{column!r}]"
+            columns[column].append(checks[dtype](fields.get(column), field))
+    return pl.DataFrame(columns, schema=schema)
+
+
+def _check_integer(value: object, field: str) -> int | None:
+    return None if value is None else check_whole(value, field, least=-(1 << 63))

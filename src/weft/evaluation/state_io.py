@@ -16,13 +16,9 @@ from weft.data.interactions import Interactions
 from weft.errors import InputError, SettingError, UnknownMetric, WeftError, check_choice
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.document_fields import (
-    check_codes,
     check_flag,
     check_list,
     check_mapping,
-    check_offsets,
-    check_plain,
-    check_tensor,
     check_text,
     check_whole,
     describe,
@@ -32,6 +28,7 @@ from weft.evaluation.documents import pack_document, read_document
 from weft.evaluation.evaluator import Evaluator
 from weft.evaluation.result import Result
 from weft.evaluation.state import combine_states
+from weft.evaluation.tensor_fields import check_codes, check_offsets, check_plain, check_tensor
 
 _AFFIXES = ("prefix", "postfix")
 # Settings of an evaluator, besides its metrics; the others belong to runs over a whole source.
@@ -199,7 +196,7 @@ def _build_evaluator(document: Mapping[str, Any]) -> Evaluator:
     try:
         evaluator = Evaluator(**settings, **read_inputs, slices=slices)
     except MemoryError:
-        reject("num_items", settings["num_items"], "as many as fit into the memory")
+        reject("num_items", describe(settings["num_items"]), "as many as fit into the memory")
     if profile is not None:  # the metrics have its parameters already
         evaluator.set_profile(check_choice("profile", profile, choices(ProfileName)))
     return evaluator
@@ -241,7 +238,7 @@ def _read_input(name: str, plain: object) -> Train | Labels | Features:
     if name == "item_features":
         return _read_features(plain)
     if name not in ("user_groups", "item_clusters"):
-        reject(f"inputs[{name!r}]", plain, "no such input")
+        reject(f"inputs[{name!r}]", describe(plain), "no such input")
     return _read_labels(plain, name)
 
 
@@ -254,13 +251,13 @@ def _read_train(plain: object) -> Train:
     offsets = check_offsets(fields["offsets"], "train['offsets']", len(codes))
     stored = check_tensor(fields["ratings"], "train['ratings']", (torch.float64,), (None,))
     if len(stored) not in (1, len(codes)) or not stored.isfinite().all():
-        reject("train['ratings']", stored, f"1 or {len(codes)} finite numbers")
+        reject("train['ratings']", describe(stored), f"1 or {len(codes)} finite numbers")
     items, ratings = codes.numpy(), stored.numpy()
     if len(ratings) == 1:
         ratings = np.ascontiguousarray(np.broadcast_to(ratings, items.shape))
     interactions = Interactions(offsets.numpy(), items, ratings, num_items)
     if (np.diff(interactions.flat_keys) <= 0).any():
-        reject("train['items']", codes, "ascending items of each user")
+        reject("train['items']", describe(codes), "ascending items of each user")
     train = Train(interactions)
     train.num_duplicates = check_whole(fields["num_duplicates"], "train['num_duplicates']")
     return train
@@ -291,5 +288,5 @@ def _read_names(plain: object, field: str) -> tuple[Label, ...]:
         if not isinstance(name, (str, int, float)):
             reject(f"{field}['names']", f"with {describe(name)} among them", "texts and numbers")
     if len(set(names)) != len(names):
-        reject(f"{field}['names']", list(names), "each name once")
+        reject(f"{field}['names']", describe(list(names)), "each name once")
     return names

@@ -12,19 +12,15 @@ from torchmetrics.utilities import dim_zero_cat
 
 from weft.evaluation.contributions import ROW_PREFIX
 from weft.evaluation.document_fields import (
-    FLOATS,
-    INTEGERS,
-    check_codes,
-    check_counts,
     check_flag,
     check_list,
     check_mapping,
-    check_tensor,
     check_whole,
     describe,
     reject,
 )
 from weft.evaluation.state import EvaluationState
+from weft.evaluation.tensor_fields import FLOATS, INTEGERS, check_codes, check_counts, check_tensor
 from weft.metrics.base.metric import BaseMetric
 
 if TYPE_CHECKING:
@@ -49,7 +45,7 @@ def validate_state(state: Mapping[str, Any], evaluator: EvaluatorState) -> Evalu
     if num_items is not None and check_whole(num_items, "num_items") != (
         num_items if evaluator.num_items is None else evaluator.num_items
     ):
-        reject("num_items", num_items, f"{evaluator.num_items}, the number of items")
+        reject("num_items", describe(num_items), f"{evaluator.num_items}, the number of items")
     flags = {name: check_flag(state[name], name) for name in _FIELDS if name.startswith("has_")}
     metric_states = check_list(
         state["metric_states"], "metric_states", len(evaluator.stateful_metrics)
@@ -120,11 +116,13 @@ def _check_contributions(
         rows["lengths"], "contributions['lengths']", len(indices) + 1, length=users
     )
     if int(lengths.double().sum()) != len(indices):
-        reject("contributions['lengths']", lengths, f"numbers that add up to {len(indices)}")
+        reject(
+            "contributions['lengths']", describe(lengths), f"numbers that add up to {len(indices)}"
+        )
     columns = {f"weights_{column}" for column in range(layout.num_means)}
     for name in weights:
         if name not in columns:
-            reject(f"contributions[{name!r}]", rows[name], "no such weights")
+            reject(f"contributions[{name!r}]", describe(rows[name]), "no such weights")
         check_tensor(rows[name], f"contributions[{name!r}]", doubles, (users,))
 
 
@@ -139,7 +137,7 @@ def _check_metric_states(metric: BaseMetric, states: object) -> dict[str, Any]:
         for one in state if isinstance(own, list) else [state]:
             is_tensor = isinstance(one, Tensor) and one.layout == torch.strided
             if not is_tensor or not (isinstance(own, list) or _fits(metric, name, one, own)):
-                reject(field, one, f"{describe(own)}, as this metric has it")
+                reject(field, describe(one), f"{describe(own)}, as this metric has it")
         checked[name] = state if isinstance(own, list) else state.detach().to(own.dtype)
     metric.check_states(checked)
     return checked
