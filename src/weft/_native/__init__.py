@@ -33,7 +33,7 @@ def _convert(argument: NDArray[Any] | int | None) -> Any:
         return None
     if isinstance(argument, int):
         return ctypes.c_int64(argument)
-    assert argument.flags.c_contiguous
+    assert argument.flags.c_contiguous and argument.flags.aligned
     return ctypes.c_void_p(argument.ctypes.data)
 
 

@@ -49,9 +49,11 @@ def top_k(scores: MaskedScores, k: int) -> tuple[Tensor, Tensor]:
 
 
 def as_array(scores: Tensor) -> Scores:
-    """Return scores as a NumPy array; 16-bit types become float32, which is exact."""
+    """Return scores as a contiguous NumPy array; 16-bit types become float32, which is exact.
+
+    Misaligned memory, which native code may not read, is copied."""
     wide = scores.float() if scores.dtype in (torch.bfloat16, torch.float16) else scores
-    array: Scores = np.ascontiguousarray(wide.numpy())
+    array: Scores = np.require(wide.numpy(), requirements=("C", "A"))
     return array
 
 
