@@ -24,6 +24,7 @@ from benchmarks import (
     memory,
     peers,
     ready_lists,
+    repeated,
     sampled,
     scale,
     threads,
@@ -47,6 +48,7 @@ def main() -> None:
         "files": show_files,
         "sampled": show_sampled,
         "collection": show_collection,
+        "repeated": show_repeated,
         "compare": show_compare,
         "scale": show_scale,
         "peers": show_peers,
@@ -327,6 +329,16 @@ def show_collection(given: argparse.Namespace) -> None:
         if sizes
         else [],
     )
+
+
+def show_repeated(given: argparse.Namespace) -> None:
+    """One more model on prepared inputs against the pass alone."""
+    size = f"{repeated.USERS:,} users x {repeated.ITEMS:,} items"
+    print(f"Six metrics at five cut-offs, {size}, as multiples of the pass over the users.\n")
+    found = repeated.compare(make(repeated.ITEMS, repeated.USERS), 4 * given.rounds)
+    _table(["", "CPU time"], found.items())
+    small = f"{repeated.SMALL_USERS} users x {repeated.SMALL_ITEMS} items"
+    print(f"\nA small evaluation ({small}): {repeated.small_milliseconds(given.rounds):.1f} ms.")
 
 
 def show_compare(given: argparse.Namespace) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from benchmarks import cases, clock, collection, compare, files, sampled, threads
+from benchmarks import cases, clock, collection, compare, files, repeated, sampled, threads
 from benchmarks.data import CUTOFFS, SIX, make
 
 import weft
@@ -50,6 +50,12 @@ def test_collection_matches_evaluator():
         assert {key: float(value) for key, value in found[name].items()} == pytest.approx(
             {key: float(found["Evaluator"][key]) for key in found[name]}, abs=1e-12
         )
+
+
+def test_repeated_evaluations_are_measured_against_the_pass():
+    found = repeated.compare(PROBLEM, rounds=2)
+    assert list(found) == [repeated.PASS, "prepared.evaluate", "weft.evaluate"]
+    assert found[repeated.PASS].low == found[repeated.PASS].high == 1
 
 
 def test_torch_fallback_matches_native_loops():

@@ -25,7 +25,7 @@ import weft
 from metric_cases import CUSTOM_METRICS, Keeper, make_labels
 from test_torchmetrics_sync import ITEMS, USERS, K, arguments, computed, data, feed, metrics
 from weft.errors import InputError, SettingError
-from weft.metrics.mean_sums import MEAN_SUMS
+from weft.metrics.mean_sums import PLAIN_SUMS
 from weft.metrics.registry import needs_cutoff
 
 matplotlib.use("Agg")
@@ -384,7 +384,7 @@ def test_rejects_values_that_are_not_states():
     for cut in (states["sums"][:2], [states["sums"]]):
         with pytest.raises(
             SettingError,
-            match=rf"cannot take the state 'sums', which is.*expected \[{len(MEAN_SUMS)}\]",
+            match=rf"cannot take the state 'sums', which is.*expected \[{len(PLAIN_SUMS)}\]",
         ):
             metric.load_state_dict(states | {"sums": cut})
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.data.topk_items import TopKItems
     from weft.diagnostics import check
     from weft.errors import WeftError
-    from weft.evaluation.api import evaluate
+    from weft.evaluation.api import evaluate, prepare
     from weft.evaluation.evaluator import Evaluator
     from weft.evaluation.result import Result
     from weft.evaluation.result_io import load_result
@@ -57,6 +57,7 @@ _HOMES = {
     "load_state": "weft.evaluation.state_io",
     "merge_states": "weft.evaluation.state_io",
     "metrics": "",
+    "prepare": "weft.evaluation.api",
     "register": "weft.metrics.registry",
     "sampling": "",
     "save_state": "weft.evaluation.state_io",
@@ -90,6 +91,7 @@ __all__ = [
     "load_state",
     "merge_states",
     "metrics",
+    "prepare",
     "register",
     "sampling",
     "save_state",

@@ -188,7 +188,7 @@ def _reject_lists(document: Document, spec: MetricSpec, evaluation: dict[str, An
     )
     is_listed = str(evaluation.get("candidates", "")).casefold() == "listed"
     if prototype(expanded).needs_all_scores and document.values.get("models") and not is_listed:
-        from weft.evaluation.runner import ALL_SCORES
+        from weft.evaluation.prepared import ALL_SCORES
 
         return f"{expanded.with_cutoff(None)} needs {ALL_SCORES}"
     return ""

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from weft.data.common_ids import NO_HITS, common_user_notes, has_common_items
+from weft.data.encoding import DatasetSettings, EncodedInteractions, encode_interactions
 from weft.data.evaluation_inputs import (
-    NO_HITS,
     Axes,
     EvaluationInputs,
     InputTables,
-    common_user_notes,
-    has_common_items,
     list_axes,
-    named_users,
     position_notes,
     positional_axes,
     score_axes,
 )
 from weft.data.extra_users import skip_extra_users
 from weft.data.features import read_item_labels
-from weft.data.interactions import Interactions, InteractionTable, build_unique
+from weft.data.interactions import digest_sums, hash_sums_by_id
 from weft.data.labels import GroupNames, Labels
-from weft.data.popularity import Train, TrainTotals
-from weft.data.positions import describe_ids
+from weft.data.popularity import TrainTotals
+from weft.data.positions import check_declared, describe_ids
 from weft.data.readers.files import FileTable
-from weft.data.recommendations import EncodedLists
 from weft.data.slices import (
     UserNumbers,
     UserSlice,
@@ -38,32 +33,9 @@ from weft.data.slices import (
     read_user_groups,
     slice_notes,
 )
-from weft.data.sources import ListSource, Source
+from weft.data.sources import ListSource, Model, Source
 from weft.data.vocabulary import Vocabulary
-from weft.errors import InputError, setting_ref
-
-
-class DatasetSettings(Protocol):
-    """The settings of an evaluation that `build_dataset` reads."""
-
-    @property
-    def relevance_threshold(self) -> float | None: ...
-    @property
-    def implicit(self) -> bool: ...
-    @property
-    def batch_size(self) -> int | None: ...
-    @property
-    def duplicates(self) -> str: ...
-    @property
-    def extra_users(self) -> str | None: ...
-    @property
-    def feature_separator(self) -> str | None: ...
-    @property
-    def slices(self) -> Mapping[str, Any] | None: ...
-    @property
-    def mask_seen(self) -> bool | str: ...
-    @property
-    def orders_ties_by_id(self) -> bool: ...
+from weft.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -84,25 +56,6 @@ class GlobalStats:
 
 
 @dataclass(frozen=True)
-class EncodedInteractions:
-    """Truth, train, candidates and lists as rows of users.
-
-    Users are the rows of the source, followed by users of the truth without scores or a list.
-    Train rows follow the order of users, then come those of users who are not evaluated.
-    """
-
-    users: Vocabulary
-    truth: Interactions
-    relevant: Interactions
-    is_judged: NDArray[np.bool_]  # [users], True for users of the truth
-    train: Train | None
-    all_users: Vocabulary  # also those of train alone
-    candidates: Interactions | None
-    lists: EncodedLists | None
-    counts: Counter[str]  # facts about the inputs, which add up over partitions of the users
-
-
-@dataclass(frozen=True)
 class EvaluationData(EncodedInteractions):
     """The inputs of an evaluation as integer codes."""
 
@@ -116,56 +69,150 @@ class EvaluationData(EncodedInteractions):
     stats: GlobalStats
     files: dict[str, FileTable]  # by the name of the input
     notes: tuple[str, ...]
+    # Values that depend on everything but the source: computed once for all sources.
+    derived: dict[str, Any]
+
+    def input_digests(self) -> dict[str, str | None]:
+        """Return digests of truth and train."""
+        if "digests" not in self.derived:
+            self.derived["digests"] = {
+                "truth": digest_sums(hash_sums_by_id(self.truth, self.users, self.items)),
+                "train": None if self.train is None else self.train.interactions.fingerprint(),
+            }
+        digests: dict[str, str | None] = self.derived["digests"]
+        return digests
 
 
-def build_dataset(
-    inputs: EvaluationInputs, settings: DatasetSettings, stats: GlobalStats | None = None
-) -> EvaluationData:
+def build_dataset(inputs: EvaluationInputs, settings: DatasetSettings) -> EvaluationData:
     """Read and encode the inputs of an evaluation. The source must be open, settings resolved.
 
-    `stats` are known if these are some of the users; otherwise they are computed here. Raises
-    `InputError` for data that cannot be evaluated.
+    Raises `InputError` for data that cannot be evaluated.
     """
-    has_train = inputs.train is not None
-    slices = parse_slices(settings.slices, has_train=has_train) if settings.slices else ()
-    tables = read = InputTables.read(inputs)
-    if settings.implicit:
-        tables = replace(tables, truth=tables.truth.without_values())
-    catalogue, totals = (None, None) if stats is None else (stats.items, stats.train)
-    if isinstance(tables.source, ListSource):
-        axes = list_axes(tables, catalogue, orders_ties_by_id=settings.orders_ties_by_id)
-        tables = tables.with_item_ids(axes.items)
-    else:
-        axes = score_axes(tables, catalogue, settings.batch_size)
-    rows = _encode_interactions(tables, axes, settings, totals)
-    user_values = {}
-    if slices or "user_groups" in tables.labels:
-        user_values = _read_user_values(tables, slices, axes, rows)
-    if stats is None:
-        stats = _local_stats(tables, axes, rows, user_values, settings.feature_separator)
-        stats = _describe_ids(stats, inputs, read, axes)
-    labels, sliced = _label_users(user_values, slices, stats)
-    dataset = EvaluationData(
-        **vars(rows),
-        source=tables.source,
-        items=stats.items,
-        num_rows=axes.users.size,
-        num_probed=axes.num_probed,
-        labels=labels,
-        slices=sliced,
-        slice_definitions={one.name: str(one.cut or "labels") for one in slices},
-        stats=stats,
-        files=read.files(),
-        notes=(*stats.notes, *slice_notes(slices, sliced)),
-    )
-    return skip_extra_users(dataset) if settings.extra_users == "skip" else dataset
+    return DatasetBuilder(inputs).build(inputs.source, settings)
+
+
+class DatasetBuilder:
+    """Builds the datasets of one source after another from inputs that are read once.
+
+    `stats` are given if these are some of the users; otherwise they are computed. The inputs are
+    encoded once for scores, which must all have the same users and items, and for each source of
+    lists, which name their own. Several threads may use a builder.
+    """
+
+    def __init__(self, inputs: EvaluationInputs, stats: GlobalStats | None = None) -> None:
+        self._inputs, self._stats = inputs, stats
+        self._encoded: dict[object, tuple[Axes, dict[str, Any]]] = {}
+        self._lock = threading.RLock()
+
+    @cached_property
+    def tables(self) -> InputTables:
+        """The inputs, read at the first use."""
+        return InputTables.read(self._inputs)
+
+    def build(self, source: Source | ListSource, settings: DatasetSettings) -> EvaluationData:
+        """Return the dataset of a source. Raises `InputError` if it cannot be evaluated."""
+        has_lists = isinstance(source, ListSource)
+        has_train = self._inputs.train is not None
+        slices = parse_slices(settings.slices, has_train=has_train) if settings.slices else ()
+        check_declared(
+            self._inputs.users,
+            self._inputs.items,
+            has_lists=has_lists,
+            is_model=isinstance(source, Model),
+        )
+        with self._lock:
+            if isinstance(source, ListSource):
+                axes = self._list_axes(source, settings)
+                fields = self._encode(source, axes, settings, slices)
+            else:
+                axes, fields = self._encode_once(source, settings, slices)
+        dataset = EvaluationData(**fields, source=source, num_probed=axes.num_probed)
+        return skip_extra_users(dataset) if settings.extra_users == "skip" else dataset
+
+    def _list_axes(self, source: ListSource, settings: DatasetSettings) -> Axes:
+        items = None if self._stats is None else self._stats.items
+        return list_axes(self.tables, source, items, orders_ties_by_id=settings.orders_ties_by_id)
+
+    def _encode_once(
+        self, source: Source, settings: DatasetSettings, slices: Sequence[UserSlice]
+    ) -> tuple[Axes, dict[str, Any]]:
+        """Return the axes of scores, and the inputs as encoded for the first scores of the kind."""
+        items = None if self._stats is None else self._stats.items
+        axes = score_axes(self.tables, source, items, settings.batch_size)
+        kind = (isinstance(source, Model), source.num_users is None)
+        if kind not in self._encoded:
+            self._encoded[kind] = axes, self._encode(source, axes, settings, slices)
+        first, fields = self._encoded[kind]
+        if (axes.users.size, axes.items.size) != (first.users.size, first.items.size):
+            raise InputError(
+                f"the scores are of {axes.users.size} users and {axes.items.size} items, but this "
+                f"evaluation was prepared for {first.users.size} users and {first.items.size} "
+                "items; prepare another one, or give scores of the same users and items."
+            )
+        return axes, fields
+
+    def _encode(
+        self,
+        source: Source | ListSource,
+        axes: Axes,
+        settings: DatasetSettings,
+        slices: Sequence[UserSlice],
+    ) -> dict[str, Any]:
+        """Return the fields of the dataset that do not depend on the scores of the source."""
+        tables, stats = self.tables, self._stats
+        if settings.implicit:
+            tables = replace(tables, truth=tables.truth.without_values())
+        if isinstance(source, ListSource):
+            tables = tables.with_item_ids(axes.items)
+        totals = None if stats is None else stats.train
+        rows = encode_interactions(tables, source, axes, settings, totals)
+        user_values = {}
+        if slices or "user_groups" in tables.labels:
+            user_values = _read_user_values(tables, source, slices, axes, rows)
+        if stats is None:
+            labels = self._read_item_labels(source, axes, settings.feature_separator)
+            stats = _local_stats(tables, source, axes, rows, user_values, labels)
+            stats = _describe_ids(stats, self._inputs, self.tables, source, axes)
+        labels, notes = dict(stats.labels), stats.notes
+        sliced: dict[str, Labels] = {}
+        if user_values:
+            labels, sliced = _label_users(user_values, slices, stats)
+            notes = (*notes, *slice_notes(slices, sliced))
+        return {
+            **vars(rows),
+            "items": stats.items,
+            "num_rows": axes.users.size,
+            "labels": labels,
+            "slices": sliced,
+            "slice_definitions": {one.name: str(one.cut or "labels") for one in slices},
+            "stats": stats,
+            "files": self.tables.files(source),
+            "notes": notes,
+            "derived": {},
+        }
+
+    def _read_item_labels(
+        self, source: Source | ListSource, axes: Axes, feature_separator: str | None
+    ) -> dict[str, Any]:
+        """Return item_clusters and item_features, those that are given, encoded."""
+        tables = self.tables
+        if not tables.labels:
+            return {}
+        in_order = axes.items.size if tables.has_item_order(source) else 0
+        return read_item_labels(
+            tables.labels, axes.items, num_in_order=in_order, feature_separator=feature_separator
+        )
 
 
 def _read_user_values(
-    tables: InputTables, slices: Sequence[UserSlice], axes: Axes, rows: EncodedInteractions
+    tables: InputTables,
+    source: Source | ListSource,
+    slices: Sequence[UserSlice],
+    axes: Axes,
+    rows: EncodedInteractions,
 ) -> dict[str, Labels | UserNumbers]:
     """Return user_groups and the slices, by their name in messages."""
-    has_user_order = tables.users is not None or tables.source.num_users is not None
+    has_user_order = tables.users is not None or source.num_users is not None
     return read_user_groups(
         tables.labels,
         slices,
@@ -191,164 +238,35 @@ def _label_users(
 
 
 def _describe_ids(
-    stats: GlobalStats, inputs: EvaluationInputs, tables: InputTables, axes: Axes
+    stats: GlobalStats,
+    inputs: EvaluationInputs,
+    tables: InputTables,
+    source: Source | ListSource,
+    axes: Axes,
 ) -> GlobalStats:
     """Return the stats with how ids were read, and with notes about ids that are positions."""
     positional = {axis.kind for axis in (axes.users, axes.items) if axis.is_positional}
-    positional |= {axis.kind for axis in positional_axes(tables.source, axes)}
+    positional |= {axis.kind for axis in positional_axes(source, axes)}
     given = {"user": inputs.users, "item": inputs.items}
     listed = [kind for kind, value in given.items() if value is not None]
-    ids = describe_ids(positional, listed, has_lists=inputs.has_lists)
-    return replace(stats, notes=(*stats.notes, *position_notes(inputs, tables, axes)), ids=ids)
-
-
-def _encode_interactions(
-    tables: InputTables, axes: Axes, settings: DatasetSettings, totals: TrainTotals | None
-) -> EncodedInteractions:
-    counts = Counter(dict.fromkeys(("train_repetitions", "train_rows_unmatched"), 0))
-    lists = None
-    if isinstance(tables.source, ListSource):
-        keep_best = settings.duplicates == "keep-best"
-        lists = tables.source.encode(axes.users, axes.items, keep_best=keep_best)
-    truth, users, is_judged = _encode_truth(tables.truth, axes, settings.relevance_threshold)
-    counts["users_without_source"] = users.size - axes.users.size
-    train, all_users = None, users
-    if tables.train is not None:
-        train, all_users = _encode_train(tables.train, users, axes, totals, counts)
-        counts["truth_interactions"] = len(truth.items)
-        counts["truth_in_train"] = truth.count_common(train.interactions)
-    if lists is not None:
-        _count_lists(lists, train, axes, settings, counts)
-    candidates = None
-    if tables.candidates is not None:
-        candidates = _encode_candidates(tables.candidates, users, axes, counts)
-    return EncodedInteractions(
-        users=users,
-        truth=truth,
-        relevant=truth.filter_relevant(settings.relevance_threshold),
-        is_judged=is_judged,
-        train=train,
-        all_users=all_users,
-        candidates=candidates,
-        lists=lists,
-        counts=counts,
-    )
-
-
-def _encode_truth(
-    table: InteractionTable, axes: Axes, threshold: float | None
-) -> tuple[Interactions, Vocabulary, NDArray[np.bool_]]:
-    """Return the truth as rows, all users, and `[users]` whether each is a user of the truth.
-
-    Users of the truth without scores or a list follow those of the source. In a matrix every row
-    is a user of the truth.
-    """
-    users = axes.users
-    user_codes, item_codes = table.encode(users, axes.items)
-    is_judged = np.ones(users.size, dtype=np.bool_)
-    if table.shape is None:
-        judged = named_users(table)
-        missing = judged.filter(users.encode(judged, "truth") < 0)
-        if len(missing) and users.is_positional:
-            raise InputError(
-                f"truth names the user {missing[0]!r}, who is not a row of the scores, 0 to "
-                f"{users.size - 1}; give the ids of the scores' rows as "
-                f"{setting_ref('users')}[...]."
-            )
-        if len(missing):
-            users = users.extend(missing)
-            user_codes = users.encode(table.users, "truth")
-        is_judged = np.zeros(users.size, dtype=np.bool_)
-        is_judged[users.encode(judged, "truth")] = True
-    negative = table.values < 0
-    if threshold is None and negative.any():
-        raise InputError(
-            f"truth has negative ratings:\n{table.format_rows(negative)}\nGive "
-            f"{setting_ref('relevance_threshold')} to say from which rating on an item is "
-            "relevant, or remove them."
-        )
-    return (
-        build_unique(table, user_codes, item_codes, (users.size, axes.items.size)),
-        users,
-        is_judged,
-    )
-
-
-def _encode_train(
-    table: InteractionTable,
-    users: Vocabulary,
-    axes: Axes,
-    totals: TrainTotals | None,
-    counts: Counter[str],
-) -> tuple[Train, Vocabulary]:
-    """Return train as rows, and all users: those who are evaluated, then those of train alone."""
-    rows = axes.users if table.shape is not None else users
-    user_codes, item_codes = table.encode(rows, axes.items)
-    unmatched = user_codes < 0
-    if unmatched.any():
-        users = users.extend(table.users.filter(unmatched).unique(maintain_order=True))
-        user_codes = users.encode(table.users, "train")
-    train = Train(
-        Interactions.from_codes(user_codes, item_codes, table.values, users.size, axes.items.size),
-        totals,
-    )
-    counts["train_repetitions"] = train.num_duplicates
-    counts["train_rows_unmatched"] = int(unmatched.sum())
-    return train, users
-
-
-def _encode_candidates(
-    table: InteractionTable, users: Vocabulary, axes: Axes, counts: Counter[str]
-) -> Interactions:
-    """Return the candidates of the evaluated users as rows, each once."""
-    if table.shape is not None:
-        user_codes, item_codes = table.encode(axes.users, axes.items)
-    else:
-        user_codes = users.encode(table.users, table.where)
-        item_codes = table.encode_items(axes.items)
-    known = user_codes >= 0
-    rows = Interactions.from_codes(
-        user_codes[known], item_codes[known], table.values[known], users.size, axes.items.size
-    )
-    repeated = rows.find_duplicates()
-    counts["candidates_unmatched"] = int((~known).sum())
-    counts["candidates_repeated"] = int(repeated.sum())
-    return rows.filter(~repeated)
-
-
-def _count_lists(
-    lists: EncodedLists,
-    train: Train | None,
-    axes: Axes,
-    settings: DatasetSettings,
-    counts: Counter[str],
-) -> None:
-    """Count gaps in ranks, repeated items of lists, and items that are in their user's train."""
-    counts["lists_with_rank_gaps"] = lists.num_rank_gaps
-    if settings.duplicates == "keep-best":
-        counts["duplicates_dropped"] = lists.num_dropped
-    if train is not None and settings.mask_seen is not False:
-        counts["seen_in_lists"] = lists.count_listed(
-            train.interactions.slice_users(0, axes.users.size)
-        )
+    ids = describe_ids(positional, listed, has_lists=isinstance(source, ListSource))
+    notes = position_notes(inputs, tables, source, axes)
+    return replace(stats, notes=(*stats.notes, *notes), ids=ids)
 
 
 def _local_stats(
     tables: InputTables,
+    source: Source | ListSource,
     axes: Axes,
     rows: EncodedInteractions,
     user_values: Mapping[str, Labels | UserNumbers],
-    feature_separator: str | None,
+    labels: Mapping[str, Any],
 ) -> GlobalStats:
     """Return the facts about all users, where these are all."""
     notes: list[str] = []
-    if isinstance(tables.source, ListSource) and rows.lists is not None:
-        notes += common_user_notes(tables.source, axes.users, tables.truth)
+    if isinstance(source, ListSource) and rows.lists is not None:
+        notes += common_user_notes(source, axes.users, tables.truth)
         if not has_common_items(rows.lists.items, rows.truth.items, axes.items.size):
             notes.append(NO_HITS)
-    in_order = axes.items.size if tables.has_item_order else 0
-    labels = read_item_labels(
-        tables.labels, axes.items, num_in_order=in_order, feature_separator=feature_separator
-    )
     groups = {name: values.group_names() for name, values in user_values.items()}
     return GlobalStats(axes.items, None, labels, groups, tuple(notes))

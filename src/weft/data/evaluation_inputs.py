@@ -4,20 +4,18 @@ users and items.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from weft.data.common_ids import check_common_items
 from weft.data.features import read_positional_features
 from weft.data.interaction_readers import read_interactions, read_pairs
 from weft.data.interactions import InteractionTable
 from weft.data.labels import read_positional_labels
 from weft.data.popularity import Train
-from weft.data.positions import PositionalIds, are_positions, check_declared
+from weft.data.positions import PositionalIds, are_positions
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.readers.pipes import check_pipes
 from weft.data.recommendations import are_lists
@@ -33,14 +31,9 @@ LISTS_NAME_USERS = (
     f"{setting_ref('users')} names the rows of scores; recommendation lists name their users "
     "themselves, as weft.TopKItems(ids, users=[...]) does. Leave it out."
 )
-NO_HITS = (
-    "no item of the truth is in any list: nothing can be hit. Are the ids of both written alike?"
-)
 # Users for whom a model without known items is asked first: few, because the number of items
 # decides how many users fit into a batch.
 _PROBE_USERS = 16
-# List positions that are compared with the truth at once.
-_TILE_POSITIONS = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -51,7 +44,7 @@ class EvaluationInputs:
     `candidates` are the items of each user, if they were given.
     """
 
-    source: Any
+    source: Any  # None if it is not known yet
     truth: Any
     train: Any = None
     users: Any = None
@@ -88,27 +81,19 @@ class EvaluationInputs:
 
 @dataclass(frozen=True)
 class InputTables:
-    """The inputs, read but not encoded. Files of labels and ids are tables."""
+    """The inputs besides the source, read but not encoded. Files of labels and ids are tables."""
 
-    source: Source | ListSource
     truth: InteractionTable
     train: InteractionTable | None
     candidates: InteractionTable | None
     users: Any
     items: Any
     labels: Mapping[str, Any]
-    has_item_order: bool  # True if the caller knows the order of the items
     declared_positions: frozenset[str] = frozenset()  # "users", "items"
 
     @classmethod
     def read(cls, inputs: EvaluationInputs) -> InputTables:
-        """Read the inputs. The source must be open."""
-        check_declared(
-            inputs.users,
-            inputs.items,
-            has_lists=isinstance(inputs.source, ListSource),
-            is_model=isinstance(inputs.source, Model),
-        )
+        """Read the inputs."""
         truth = read_interactions(inputs.truth, "truth")
         train = None if inputs.train is None else read_interactions(inputs.train, "train")
         candidates = inputs.candidates
@@ -118,21 +103,13 @@ class InputTables:
         for name, table in tables.items():
             if table is not None and is_file(table):
                 tables[name] = read_table(table, name)
-        has_item_order = (
-            not isinstance(inputs.source, ListSource)
-            or inputs.items is not None
-            or truth.shape is not None
-            or (train is not None and train.shape is not None)
-        )
         return cls(
-            inputs.source,
             truth,
             train,
             None if candidates is None else read_pairs(candidates, "candidates"),
             users=tables.pop("users"),
             items=tables.pop("items"),
             labels=tables,
-            has_item_order=has_item_order,
             declared_positions=declared,
         )
 
@@ -141,11 +118,28 @@ class InputTables:
         """The truth, and train if it exists."""
         return [self.truth] if self.train is None else [self.truth, self.train]
 
-    def files(self) -> dict[str, FileTable]:
+    @cached_property
+    def given_users(self) -> Vocabulary | None:
+        """The ids of the rows of scores, if the caller gives them."""
+        return None if self.users is None else read_ids("user", self.users)
+
+    @cached_property
+    def given_items(self) -> Vocabulary | None:
+        """The ids of the catalogue, if the caller gives them."""
+        return None if self.items is None else read_ids("item", self.items)
+
+    def has_item_order(self, source: Source | ListSource) -> bool:
+        """Return True if the caller knows the order of the items."""
+        return (
+            not isinstance(source, ListSource)
+            or self.items is not None
+            or any(table.shape is not None for table in self.interactions)
+        )
+
+    def files(self, source: Source | ListSource) -> dict[str, FileTable]:
         """Return the files that were read, by the name of the input."""
-        lists = self.source.table.file if isinstance(self.source, ListSource) else None
         tables: dict[str, Any] = {
-            "source": lists,
+            "source": source.table.file if isinstance(source, ListSource) else None,
             "truth": self.truth,
             "train": self.train,
             "candidates": self.candidates,
@@ -219,28 +213,33 @@ class Axes:
     num_probed: int = 0
 
 
-def list_axes(tables: InputTables, items: Vocabulary | None, *, orders_ties_by_id: bool) -> Axes:
+def list_axes(
+    tables: InputTables,
+    source: ListSource,
+    items: Vocabulary | None,
+    *,
+    orders_ties_by_id: bool,
+) -> Axes:
     """Return the users and items of recommendation lists. `items` is the catalogue if known."""
-    source = tables.source
-    assert isinstance(source, ListSource)
     if tables.users is not None:
         raise SettingError(LISTS_NAME_USERS)
     if items is None:
-        items = _catalogue(tables, orders_ties_by_id=orders_ties_by_id)
+        items = _catalogue(tables, source, orders_ties_by_id=orders_ties_by_id)
     users = Vocabulary.from_data("user", [source.table.users], origin=source.table.where)
     return Axes(users, items)
 
 
-def score_axes(tables: InputTables, items: Vocabulary | None, batch_size: int | None) -> Axes:
+def score_axes(
+    tables: InputTables, source: Source, items: Vocabulary | None, batch_size: int | None
+) -> Axes:
     """Return the users and items of scores. A model may have to be asked for its items."""
-    source, truth, train = tables.source, tables.truth, tables.train
-    assert not isinstance(source, ListSource)
-    users = _vocabulary("user", tables.users, source.num_users)
+    truth, train = tables.truth, tables.train
+    users = _vocabulary("user", tables.given_users, source.num_users)
     if users is None and truth.shape is not None:
         users = Vocabulary.from_size("user", truth.shape[0])
     elif users is None:  # a model can score any user: it is asked for those of the truth
         users = Vocabulary.from_ids("user", named_users(truth))
-    found = _vocabulary("item", tables.items if items is None else items, source.num_items)
+    found = _vocabulary("item", items or tables.given_items, source.num_items)
     if found is None and truth.shape is not None:
         found = Vocabulary.from_size("item", truth.shape[1])
     if found is None and train is not None and train.shape is not None:
@@ -257,16 +256,18 @@ def positional_axes(source: Source | ListSource, axes: Axes) -> list[Vocabulary]
     return [axis for axis in (axes.users, axes.items) if axis.is_positional]
 
 
-def position_notes(inputs: EvaluationInputs, tables: InputTables, axes: Axes) -> list[str]:
+def position_notes(
+    inputs: EvaluationInputs, tables: InputTables, source: Source | ListSource, axes: Axes
+) -> list[str]:
     """Return the notes on ids of truth and train that are row or column numbers of the source."""
     names = ("truth", "train")
     with_ids = {name: table for name, table in zip(names, tables.interactions) if not table.shape}
-    positional = positional_axes(tables.source, axes)
+    positional = positional_axes(source, axes)
     if not with_ids or not positional:
         return []
     origin = positional[-1].origin or "the scores"
     is_unsaid = inputs.users is None and inputs.items is None
-    if isinstance(tables.source, ListSource):
+    if isinstance(source, ListSource):
         origin, is_unsaid = "weft.TopKItems", True  # its own argument names its rows
     ids = PositionalIds(
         {axis.kind: axis.size for axis in positional},
@@ -284,16 +285,15 @@ def position_notes(inputs: EvaluationInputs, tables: InputTables, axes: Axes) ->
     )
 
 
-def _catalogue(tables: InputTables, *, orders_ties_by_id: bool) -> Vocabulary:
+def _catalogue(tables: InputTables, source: ListSource, *, orders_ties_by_id: bool) -> Vocabulary:
     """Return the items of lists: those given, columns of a matrix, or every item that occurs."""
-    if tables.items is not None:
-        return read_ids(kind="item", ids=tables.items)
-    assert isinstance(tables.source, ListSource)
+    if tables.given_items is not None:
+        return tables.given_items
     candidates = [] if tables.candidates is None else [tables.candidates]
     for table in (*tables.interactions, *candidates):
         if table.shape is not None:
             return Vocabulary.from_size("item", table.shape[1], origin=table.where)
-    lists = tables.source.table
+    lists = source.table
     listed = Vocabulary.from_data("item", [lists.items], origin=lists.where)
     for table in tables.interactions:
         if listed.ids.dtype.is_integer() != table.items.dtype.is_integer():
@@ -306,65 +306,8 @@ def _catalogue(tables: InputTables, *, orders_ties_by_id: bool) -> Vocabulary:
     return items.sorted_by_text_descending() if orders_ties_by_id else items
 
 
-def check_common_items(lists: str, truth: str, listed: Vocabulary, others: list[pl.Series]) -> None:
-    """Raise `InputError` if no listed item is in the truth (the first of `others`) or in train."""
-    if not listed.size or not len(others[0]):
-        return
-    if all((listed.encode(ids, "") < 0).all() for ids in others):
-        raise InputError(
-            f"{lists} and {truth} have no item in common: the lists have {show_ids(listed.ids)}, "
-            f"the truth {show_ids(others[0])}. Write the ids of both alike; if they are right, and "
-            f"nothing was hit, give the catalogue as {setting_ref('items')}."
-        )
-
-
-def common_user_notes(
-    source: ListSource, users: Vocabulary, truth: InteractionTable
-) -> Iterator[str]:
-    """Yield a note if lists and truth have no user in common. Raises `InputError` for files."""
-    judged = named_users(truth)
-    if users.size and len(judged) and (users.encode(judged, truth.where) < 0).all():
-        lists = source.table
-        are_files = lists.file is not None or truth.table is not None
-        yield no_common_user(lists.where, truth.where, users.ids, judged, are_files=are_files)
-
-
-def no_common_user(
-    lists: str, truth: str, listed: pl.Series, judged: pl.Series, *, are_files: bool
-) -> str:
-    """Return the note that lists and truth have no user in common; raise it if both are files."""
-    note = (
-        f"{lists} and {truth} have no user in common: one has {show_ids(listed)}, the other "
-        f"{show_ids(judged)}"
-    )
-    if are_files:
-        raise InputError(
-            f"{note}. Write the ids of both alike, and check that both are of the same data."
-        )
-    return note
-
-
-def has_common_items(listed: NDArray[Any], relevant: NDArray[np.int64], num_items: int) -> bool:
-    """Return True if an item of the truth is in a list, or if either is empty. Both are codes."""
-    if not len(listed) or not len(relevant):
-        return True
-    is_relevant = np.zeros(num_items, dtype=np.bool_)
-    is_relevant[relevant] = True
-    return any(
-        is_relevant[listed[start : start + _TILE_POSITIONS]].any()
-        for start in range(0, len(listed), _TILE_POSITIONS)
-    )
-
-
-def show_ids(ids: pl.Series) -> str:
-    """Return the first ids, for a message."""
-    return ", ".join(map(repr, ids.head(3))) + (", ..." if len(ids) > 3 else "")
-
-
 def read_ids(kind: str, ids: Any) -> Vocabulary:
     """Return the ids that the caller gives; of a table with more columns than ids, each id once."""
-    if isinstance(ids, Vocabulary):
-        return ids
     if not isinstance(ids, FileTable):
         return Vocabulary.from_ids(kind, ids)
     column = ids.columns[kind]
@@ -380,18 +323,17 @@ def named_users(table: InteractionTable) -> pl.Series:
     return distinct_ids(table.named_users)
 
 
-def _vocabulary(kind: str, ids: Any, size: int | None) -> Vocabulary | None:
+def _vocabulary(kind: str, ids: Vocabulary | None, size: int | None) -> Vocabulary | None:
     """Return the given ids, which must fit the scores; or positions; None if neither is known."""
     if ids is None:
         return None if size is None else Vocabulary.from_size(kind, size)
-    vocabulary = read_ids(kind, ids)
-    if size is not None and vocabulary.size != size:
+    if size is not None and ids.size != size:
         axis = "rows" if kind == "user" else "columns"
         raise InputError(
-            f"{setting_ref(f'{kind}s')} has {vocabulary.size} ids, but the scores have {size} "
+            f"{setting_ref(f'{kind}s')} has {ids.size} ids, but the scores have {size} "
             f"{axis}; expected one id for each."
         )
-    return vocabulary
+    return ids
 
 
 def _probe_model(source: Source, users: Vocabulary, batch_size: int | None) -> Axes:

@@ -63,6 +63,7 @@ def skip_extra_users(dataset: EvaluationData) -> EvaluationData:
         num_probed=dataset.num_probed if has_truth[: dataset.num_probed].all() else 0,
         labels={**dataset.labels, **_select_labels(groups, order)},
         slices=_select_labels(dataset.slices, order),
+        derived={},
     )
 
 

@@ -13,8 +13,8 @@ from weft.data.evaluation_inputs import EvaluationInputs
 from weft.diagnostics.check_report import Effect, Finding
 from weft.diagnostics.reading import RawTable
 from weft.errors import WeftError
+from weft.evaluation.prepared import PreparedEvaluation
 from weft.evaluation.result import Result
-from weft.evaluation.runner import build_run
 from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.names import MetricSpec
 
@@ -73,7 +73,8 @@ class Inputs:
         """
         if not settings.metrics:
             return None, []
-        run = build_run(self.for_evaluation(), settings)
+        inputs = self.for_evaluation()
+        run = PreparedEvaluation(inputs, settings).start(inputs.source)
         try:
             run.run()
             return run.result(), []

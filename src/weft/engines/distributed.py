@@ -16,8 +16,8 @@ from torch.utils.data import Sampler
 from weft.errors import InputError, SettingError, check_int, setting_ref
 from weft.evaluation.api import bind_arguments, read_arguments
 from weft.evaluation.api import evaluate as evaluate_alone
+from weft.evaluation.prepared import PreparedEvaluation
 from weft.evaluation.result import Result
-from weft.evaluation.runner import build_run
 from weft.evaluation.state import check_compatible, num_processes
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ def evaluate(source: Any, truth: Any, **settings: Any) -> Result:
         arguments["checkpoint"] = f"{arguments['checkpoint']}.{rank}-of-{number}"
     arguments["progress"] = arguments["progress"] and rank == 0
 
-    run = _run_on_all(lambda: build_run(*read_arguments(arguments)))
+    run = _run_on_all(lambda: PreparedEvaluation(*read_arguments(arguments)).start(source))
     identities = _gather_objects(run.identity())
     for other, identity in enumerate(identities):
         check_compatible(

@@ -1,4 +1,6 @@
-"""`evaluate`: evaluates a model in one call, from the inputs of the caller to a Result."""
+"""`evaluate`: evaluates a model in one call, from the inputs of the caller to a Result; `prepare`:
+reads the inputs once for many models.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.data.evaluation_inputs import LABEL_INPUTS, EvaluationInputs
-from weft.evaluation.runner import build_run
+from weft.evaluation.prepared import PreparedEvaluation
 from weft.evaluation.setting_rules import split_candidates
 from weft.evaluation.settings import EvaluationSettings
 
@@ -220,6 +222,36 @@ def evaluate(
     }
     labels = {name: label for name, label in labels.items() if label is not None}
     inputs = EvaluationInputs(source, truth, train, users, items, labels, given)
-    run = build_run(inputs, settings)
+    run = PreparedEvaluation(inputs, settings).start(source)  # the tables are freed for the pass
     run.run()
     return run.result()
+
+
+def prepare(truth: Any, **options: Any) -> PreparedEvaluation:
+    """Read and check the inputs of an evaluation once, to evaluate many models on them.
+
+    The options are those of `weft.evaluate`, all but the source. Every call of
+    `evaluate(source, name=None)` then costs the pass over the users alone, and returns the result
+    that `weft.evaluate` returns for this source. All scores must be of the same users and items;
+    recommendation lists name their own. Metrics that keep their own states, as metric objects of
+    authors may, start empty each time. Raises `InputError` for inputs that cannot be read.
+
+    >>> import torch, weft
+    >>> prepared = weft.prepare({0: [0], 1: [2]}, metrics=["MRR"], top_k=2)
+    >>> scores = torch.tensor([[0.9, 0.1, 0.5], [0.2, 0.8, 0.4]])
+    >>> [prepared.evaluate(weight * scores)["MRR@2"] for weight in (1, -1)]
+    [0.75, 0.25]
+    """
+    prepared = PreparedEvaluation(*read_arguments(bind_arguments(None, truth, options)))
+    prepared.read()
+    return prepared
+
+
+def _options() -> inspect.Signature:
+    """Return the signature of `prepare` for editors and `help`: that of `evaluate`."""
+    signature = inspect.signature(evaluate)
+    options = [one for name, one in signature.parameters.items() if name not in ("source", "name")]
+    return signature.replace(parameters=options, return_annotation=PreparedEvaluation)
+
+
+prepare.__signature__ = _options()  # type: ignore[attr-defined]

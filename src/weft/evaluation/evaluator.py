@@ -39,6 +39,7 @@ from weft.metrics.base.batch_checks import (
     count_users_outside,
     replace_invalid_scores,
 )
+from weft.metrics.base.metric import BaseMetric
 from weft.metrics.profiles import find_profile, spell_out
 from weft.metrics.registry import expand_metrics
 from weft.ranking import TieRule
@@ -167,7 +168,10 @@ class Evaluator(EvaluatorState):
         item_keys = None
         if settings.ties in ("random", "expected"):  # drawn by id, independent of the item order
             item_keys = torch.as_tensor(dataset.items.hash_keys())
-        evaluator._set_up(settings, classes, inputs, dataset.slices, item_keys)
+        known = dataset.derived.get("metric_set")
+        evaluator._set_up(settings, classes, inputs, dataset.slices, item_keys, known)
+        if evaluator.metric_set.is_shareable:
+            dataset.derived["metric_set"] = evaluator.metric_set
         evaluator.prefix, evaluator.postfix, evaluator.sync_on_compute = "", "", False
         return evaluator
 
@@ -178,7 +182,9 @@ class Evaluator(EvaluatorState):
         inputs: dict[str, Any],
         slices: dict[str, Labels],
         item_keys: Tensor | None = None,
+        metric_set: MetricSet | None = None,
     ) -> None:
+        """`metric_set` has these metrics, if they were built before."""
         self.settings, self.inputs, self.slices = settings, inputs, slices
         if settings.profile is not None:
             profile = find_profile(settings.profile)
@@ -194,13 +200,15 @@ class Evaluator(EvaluatorState):
             "seed": settings.seed,
             "empty_users": settings.empty_users,
         }
-        check_metric_objects(settings.metrics, counting, inputs)
+        objects = [metric for metric in settings.metrics if isinstance(metric, BaseMetric)]
+        if objects:
+            check_metric_objects(objects, counting, inputs)
         if settings.exposure and self.num_items is None:
             raise MissingInput(
                 f"{setting_ref('exposure', True)} counts the recommendations of each item and "
                 f"needs {setting_ref('num_items')}, or {setting_ref('train')}."
             )
-        self.metric_set = MetricSet(
+        self.metric_set = metric_set or MetricSet(
             classes,
             inputs=inputs,
             counting=counting,

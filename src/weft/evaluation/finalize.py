@@ -179,7 +179,7 @@ def _drop_repeated_users(
 def _first_rows(state: EvaluationState) -> Tensor | None:
     """Return a mask `[rows]` of the first row of each user; None without user indices."""
     users = state.rows.get("users")
-    if users is None or not state.has_user_indices:
+    if users is None or not len(users) or not state.has_user_indices:
         return None
     order = users.sort(stable=True)
     is_first = torch.ones_like(users, dtype=torch.bool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -126,6 +126,12 @@ class MetricSet:
         if exposure is not None and self.cutoffs:
             cutoffs.setdefault(ItemExposure(exposure), set()).update(self.cutoffs)
         return StateLayout(cutoffs, self.slices)
+
+    @property
+    def is_shareable(self) -> bool:
+        """True if several runs can use the metrics: none keeps anything of a run."""
+        modules = (metric.__module__ for metric in self.classes.values())
+        return not self.stateful and all(module.startswith("weft.") for module in modules)
 
     @cached_property
     def _user_means(self) -> list[MetricGroup]:
@@ -327,13 +333,11 @@ def _check_finite(spec: MetricSpec, metric: BaseMetric, value: Tensor) -> float:
 
 
 def check_metric_objects(
-    metrics: Iterable[Any], counting: Mapping[str, Any], inputs: Mapping[str, Any]
+    metrics: Sequence[BaseMetric], counting: Mapping[str, Any], inputs: Mapping[str, Any]
 ) -> None:
     """Raise `SettingError` for a metric object with other settings or inputs than the run."""
     defaults = inspect.signature(BaseMetric.__init__).parameters
     for metric in metrics:
-        if not isinstance(metric, BaseMetric):
-            continue
         for name, value in metric.settings().items():
             if value not in (defaults[name].default, counting[name]):
                 raise SettingError(

@@ -15,16 +15,13 @@ from numpy.typing import NDArray
 
 from weft.batch.batch import Batch, BatchInputs
 from weft.data import BatchLists
-from weft.data.dataset import EvaluationData, GlobalStats, build_dataset
+from weft.data.dataset import EvaluationData
 from weft.data.devices import is_host_readable
-from weft.data.evaluation_inputs import EvaluationInputs
-from weft.data.forks import check_fork
-from weft.data.interactions import digest, digest_sums, hash_sums_by_id
-from weft.data.sources import ListSource, Model, open_source
+from weft.data.interactions import digest
+from weft.data.sources import ListSource, Model
 from weft.data.team import Team, open_team
 from weft.data.tensors import SparseRows
 from weft.data.threads import count_threads, one_thread
-from weft.errors import MissingInput, SettingError, setting_ref
 from weft.evaluation.candidates import CandidateProvider, CandidateSet, score_candidates
 from weft.evaluation.checkpoint import Checkpoint, Span
 from weft.evaluation.evaluator import Evaluator
@@ -34,7 +31,6 @@ from weft.evaluation.notes import input_notes
 from weft.evaluation.progress import progress_bar
 from weft.evaluation.result import Result
 from weft.evaluation.settings import EvaluationSettings
-from weft.metrics.registry import expand_metrics, prototype
 from weft.ranking import restrict_lists
 
 if TYPE_CHECKING:
@@ -48,64 +44,6 @@ _BATCH_BYTES = 1 << 26
 _BATCH_USERS = 2048
 # List positions of a batch: temporaries with a value per position should stay in the CPU cache.
 _BATCH_POSITIONS = 1 << 19
-
-
-@one_thread
-def build_run(
-    inputs: EvaluationInputs, settings: EvaluationSettings, stats: GlobalStats | None = None
-) -> EvaluationRun:
-    """Check the settings, read the inputs, and return the run over all their users.
-
-    `stats` are those of all users, if these are some of them. No user is scored yet, except those
-    that a model without known items is asked for first.
-    """
-    lists, tables = (inputs.source if inputs.has_lists else None), settings.per_user or None
-    check_fork("these inputs", lists, *inputs.others, tables, settings.slices)
-    settings = settings.resolve(inputs.available)
-    available = {"num_users", "num_items", *inputs.available}
-    classes = expand_metrics(settings.metrics, settings.top_k or (), available=available)
-    if inputs.has_lists and settings.candidates != "listed":
-        _check_trait(classes, "needs_all_scores", ALL_SCORES)
-    device = None if settings.device is None else _find_device(settings.device)
-    inputs = replace(inputs, source=open_source(inputs.source, settings.memory))
-    if isinstance(inputs.source, ListSource) and not inputs.source.table.has_scores:
-        _check_trait(
-            classes,
-            "reads_scores",
-            f"{_NO_SCORES}add a column 'score', or give {{user: {{item: score}}}}",
-        )
-        _check_trait(
-            classes, "needs_all_scores", f"{_NO_SCORES}use LAUC, the area under the curve of a list"
-        )
-    return EvaluationRun(build_dataset(inputs, settings, stats), settings, classes, device)
-
-
-# What metrics need that do not support recommendation lists, for messages.
-ALL_SCORES = (
-    "the scores of all items, which lists do not have; use LAUC, the area under the curve of a "
-    f"list, or give {setting_ref('candidates', 'listed')} if the lists hold every scored item"
-)
-_NO_SCORES = "scores, which these lists do not have; "
-
-
-def _check_trait(classes: MetricClasses, trait: str, need: str) -> None:
-    """Raise `MissingInput` for metrics with a trait; `need` says what they need."""
-    metrics = {str(spec.with_cutoff(None)): (spec, metric) for spec, metric in classes.items()}
-    names = [name for name, metric in metrics.items() if getattr(prototype(*metric), trait)]
-    if names:
-        raise MissingInput(f"{', '.join(names)} {'need' if len(names) > 1 else 'needs'} {need}.")
-
-
-def _find_device(device: Any) -> torch.device:
-    """Return the device of a setting, with its number. Raises `SettingError` if there is none."""
-    try:
-        return torch.empty(0, device=device).device
-    except (RuntimeError, TypeError, AssertionError) as error:
-        reason = str(error).partition("\n")[0]
-        raise SettingError(
-            f"{setting_ref('device', str(device))} cannot be used here: {reason}. Without it, the "
-            "scores stay where they are."
-        ) from None
 
 
 class EvaluationRun:
@@ -317,8 +255,7 @@ class EvaluationRun:
     def _digest_data(self) -> dict[str, Any]:
         dataset = self.dataset
         return {
-            "truth": digest_sums(hash_sums_by_id(dataset.truth, dataset.users, dataset.items)),
-            "train": None if dataset.train is None else dataset.train.interactions.fingerprint(),
+            **dataset.input_digests(),
             "source": dataset.source.fingerprint(),
             "source_kind": dataset.source.kind,
         }

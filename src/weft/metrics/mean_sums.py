@@ -24,7 +24,8 @@ MEAN_SUMS = (
     *("users", "weight", "weighted"),
     *(f"{name}.{part}" for part in range(_NUM_PARTS) for name in SPREAD_SUMS),
 )
-_NUM_PLAIN = len(MEAN_SUMS) - _NUM_PARTS * len(SPREAD_SUMS)
+PLAIN_SUMS = MEAN_SUMS[:3]  # those of a mean without a standard error
+_NUM_PLAIN = len(PLAIN_SUMS)
 # A spread below this share of the sum of squares is rounding: all users have the same value.
 _ROUNDING = 1e-28
 # Binary digits of a type, and of a part.
@@ -33,6 +34,16 @@ _DIGITS = {torch.float64: (53, 16), torch.float32: (24, 7)}
 # Adds up terms `[batch, n]` over the users of a batch: `[n]` each, or `[groups, n]`.
 _AddUp = Callable[[Sequence[Tensor]], Sequence[Tensor]]
 _Terms = tuple[Tensor, ...]
+
+
+def plain_sums(values: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Return the `PLAIN_SUMS` `[3, n]` of values `[batch, n]`; NaN is left out."""
+    is_defined = ~torch.isnan(values)
+    x, users = torch.where(is_defined, values, 0), is_defined.sum(0, dtype=values.dtype)
+    if weights is None:
+        return torch.stack([users, users, x.sum(0)])
+    w = torch.where(is_defined, weights[:, None].to(x.dtype), 0)
+    return torch.stack([users, w.sum(0), (w * x).sum(0)])
 
 
 def mean_sums(values: Tensor, weights: Tensor | None = None) -> Tensor:

@@ -24,7 +24,13 @@ from weft.metrics.accumulators import (
     ListedItemAccumulator,
     UserMeanSums,
 )
-from weft.metrics.mean_sums import MEAN_SUMS, mean_sums, mean_sums_by_group
+from weft.metrics.mean_sums import (
+    MEAN_SUMS,
+    PLAIN_SUMS,
+    mean_sums,
+    mean_sums_by_group,
+    plain_sums,
+)
 
 # Up to this number of items, reading all of them is cheaper than finding those that occur.
 _SMALL_CATALOGUE = 1 << 17
@@ -37,13 +43,18 @@ class StateLayout:
 
     The first section is the mean table: `MEAN_SUMS` for each mean over users and cut-off. The other
     accumulators follow (`other_sums`), then the mean table of each group of each slice.
-    `accumulators` are given with the cut-offs at which they are needed."""
+    `accumulators` are given with the cut-offs at which they are needed. Without standard errors
+    (and slices), a mean has `PLAIN_SUMS` alone."""
 
     def __init__(
         self,
         accumulators: Mapping[Accumulator, set[int]],
         slices: Mapping[str, Labels] | None = None,
+        *,
+        has_standard_errors: bool = True,
     ) -> None:
+        self._num_sums = len(MEAN_SUMS if has_standard_errors else PLAIN_SUMS)
+        self._sum_up = mean_sums if has_standard_errors else plain_sums
         self.cutoffs: dict[Accumulator, tuple[int, ...]] = {}
         self._columns: dict[UserMeanSums, slice] = {}
         self._sections: dict[Accumulator, slice] = {}
@@ -60,7 +71,7 @@ class StateLayout:
                 self._single_columns.add(accumulator)
             self.cutoffs[accumulator] = tuple(sorted(cutoffs)) if has_cutoffs else (1,)
         self.num_means = width  # columns of the mean table
-        self._mean_table = slice(0, len(MEAN_SUMS) * width)
+        self._mean_table = slice(0, self._num_sums * width)
         end = self._mean_table.stop
         for accumulator, columns in self.cutoffs.items():
             if not isinstance(accumulator, UserMeanSums):
@@ -117,7 +128,7 @@ class StateLayout:
         weighted: dict[int, Tensor] = {}
         first = 0
         for values in chunks:
-            parts.append(mean_sums(values))
+            parts.append(self._sum_up(values))
             for name, groups in self.slices.items():
                 slice_parts[name].append(mean_sums_by_group(values, groups, users=users))
             for column in weights:
@@ -126,7 +137,7 @@ class StateLayout:
             first += values.shape[1]
         table = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
         for column, values in weighted.items():
-            table[:, column, None] = mean_sums(values, weights[column])
+            table[:, column, None] = self._sum_up(values, weights[column])
         yield self._mean_table, Contribution(table.reshape(1, -1))
         for name, groups in self.slices.items():
             slice_table = torch.cat(slice_parts[name], dim=2)
@@ -188,7 +199,7 @@ class StateLayout:
     def select(self, sums: Tensor, accumulator: Accumulator) -> Tensor:
         """Return the stored sums of an accumulator, `[rows, cut-offs]`."""
         if isinstance(accumulator, UserMeanSums):
-            return sums[self._mean_table].view(len(MEAN_SUMS), -1)[:, self._columns[accumulator]]
+            return sums[self._mean_table].view(self._num_sums, -1)[:, self._columns[accumulator]]
         shape = (accumulator.num_rows, len(self.cutoffs[accumulator]))
         return sums[self._sections[accumulator]].view(shape)
 

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data import Label, Vocabulary, read_labels
+from weft.data.common_ids import NO_HITS, check_common_items, no_common_user
 from weft.data.dataset import GlobalStats
-from weft.data.evaluation_inputs import NO_HITS, check_common_items, no_common_user, read_ids
+from weft.data.evaluation_inputs import read_ids
 from weft.data.features import read_item_labels
 from weft.data.label_readers import number_labels
 from weft.data.labels import GroupNames
@@ -34,7 +35,8 @@ from weft.engines.partitioned.partitions import (
 )
 from weft.errors import InputError, setting_ref
 from weft.evaluation.api import read_arguments
-from weft.evaluation.runner import EvaluationRun, build_run
+from weft.evaluation.prepared import PreparedEvaluation
+from weft.evaluation.runner import EvaluationRun
 from weft.metrics.profiles import find_profile
 
 if TYPE_CHECKING:
@@ -61,7 +63,8 @@ def build_partition_run(
             slices[name] = {**definition, "of": table} if isinstance(definition, dict) else table
     inputs |= {"slices": slices or None, "progress": False, "checkpoint": None, "items": None}
     inputs |= {name: stats.labels.get(name) for name in ("item_clusters", "item_features")}
-    return build_run(*read_arguments({**arguments, **inputs}), stats)
+    data, settings = read_arguments({**arguments, **inputs})
+    return PreparedEvaluation(data, settings, stats).start(data.source)
 
 
 def _read_tables(partition: Partition, origins: Origins) -> dict[str, PartitionTable]:

@@ -85,7 +85,8 @@ class SummedMetric(BaseMetric):
 
     def add_states(self) -> None:
         if self.is_summed:
-            self._layout = StateLayout({one: {self.k or 1} for one in self.accumulators()})
+            cutoffs = {one: {self.k or 1} for one in self.accumulators()}
+            self._layout = StateLayout(cutoffs, has_standard_errors=False)
             self._item_counts = self.known_item_counts()
             self._user_groups: Labels | None = self.own_inputs().get("user_groups")
             sums = torch.zeros(self._layout.size, dtype=torch.float64)

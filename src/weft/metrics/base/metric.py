@@ -24,7 +24,6 @@ from weft.batch.input_validation import validation_for
 from weft.data import BatchLists, Features, Labels, Train
 from weft.data.devices import (
     DEFERRED_ERRORS,
-    is_host_readable,
     raise_deferred_errors,
     run_eagerly,
 )
@@ -317,21 +316,6 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         if self.nan_scores == "nan":
             batch.validation.add("bad_scores", torch.as_tensor(num_invalid))
         return batch
-
-    def ranking_key(self, preds: Tensor, target: Any, user_indices: Any, items: Any) -> object:
-        """Return everything that `rank` depends on besides its arguments."""
-        stream = torch.cuda.current_stream(preds.device) if preds.is_cuda else None
-        return (
-            self._rule.name,
-            self._rule.seed,
-            self.relevance_threshold,
-            self.nan_scores,
-            self._num_rows if user_indices is None else None,
-            None if items is None else frozenset(self.known_item_counts()),
-            is_host_readable(preds.device),
-            torch.is_inference_mode_enabled(),
-            stream,
-        )
 
     def accumulate(self, batch: Batch) -> None:
         """Add a batch to the states; an author's `update` receives the blocks that it declared."""

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from weft.batch.batch import Batch
+from weft.data.devices import is_host_readable
 
 if TYPE_CHECKING:
     from weft.metrics.base.metric import BaseMetric
@@ -91,7 +92,7 @@ class SharedBatches(threading.local):
         if id(metric) in latest.metrics or not latest.holds(arguments):
             latest.close()
             self._latest = latest = _LatestBatch(arguments, latest.depth)
-        key = metric.ranking_key(*arguments)
+        key = _ranking_key(metric, arguments)
         batch = latest.take(key, k) or metric.rank(
             *arguments, depth=max(k, latest.depth, latest.expected_depth)
         )
@@ -115,6 +116,22 @@ def _are_recognisable(arguments: Arguments) -> bool:
     return all(
         argument is None or (isinstance(argument, Tensor) and not argument.is_inference())
         for argument in arguments
+    )
+
+
+def _ranking_key(metric: BaseMetric, arguments: Arguments) -> object:
+    """Return everything that `metric.rank` depends on besides its arguments and its depth."""
+    preds, _, user_indices, items = arguments
+    return (
+        metric._rule.name,
+        metric._rule.seed,
+        metric.relevance_threshold,
+        metric.nan_scores,
+        metric._num_rows if user_indices is None else None,
+        None if items is None else frozenset(metric.known_item_counts()),
+        is_host_readable(preds.device),
+        torch.is_inference_mode_enabled(),
+        torch.cuda.current_stream(preds.device) if preds.is_cuda else None,
     )
 
 

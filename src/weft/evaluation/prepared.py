@@ -1,0 +1,128 @@
+"""`PreparedEvaluation`: inputs that are read and checked once, for any number of models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from weft.data.dataset import DatasetBuilder, GlobalStats
+from weft.data.evaluation_inputs import EvaluationInputs
+from weft.data.forks import check_fork
+from weft.data.sources import ListSource, open_source
+from weft.data.threads import one_thread
+from weft.errors import MissingInput, SettingError, setting_ref
+from weft.evaluation.metric_set import MetricClasses
+from weft.evaluation.result import Result
+from weft.evaluation.runner import EvaluationRun
+from weft.evaluation.settings import EvaluationSettings
+from weft.metrics.registry import expand_metrics, prototype
+
+
+class PreparedEvaluation:
+    """Evaluates one model after another on the same inputs, with the same settings.
+
+    `weft.prepare` returns it. Several threads may evaluate at the same time."""
+
+    def __init__(
+        self,
+        inputs: EvaluationInputs,
+        settings: EvaluationSettings,
+        stats: GlobalStats | None = None,
+    ) -> None:
+        """`stats` are those of all users, if these are some of them."""
+        self._inputs, self._settings = inputs, settings
+        self._builder = DatasetBuilder(inputs, stats)
+        # By whether the source has lists: settings with their defaults, and the metrics.
+        self._resolved: dict[bool, tuple[EvaluationSettings, MetricClasses]] = {}
+
+    def read(self) -> None:
+        """Check the settings and read the inputs now rather than with the first model."""
+        check_fork("these inputs", *self._inputs.others)
+        for error in self._settings.conflicts():
+            raise error
+        _expand_metrics(self._settings, self._inputs)
+        _ = self._builder.tables
+
+    def evaluate(self, source: Any, *, name: str | None = None) -> Result:
+        """Evaluate a model: scores, factors, a callable or lists, as in `weft.evaluate`.
+
+        All scores must be of the same users and items; lists name their own. `name` is the name of
+        the model. Raises `InputError` for a source that cannot be evaluated."""
+        run = self.start(source, name=name)
+        run.run()
+        return run.result()
+
+    @one_thread
+    def start(self, source: Any, *, name: str | None = None) -> EvaluationRun:
+        """Return the run over all users. None of them is scored yet, except those that a model
+        without known items is asked for first.
+        """
+        inputs = self._inputs
+        if inputs.source is not source:
+            inputs = replace(inputs, source=source)
+        lists = source if inputs.has_lists else None
+        options = (self._settings.per_user or None, self._settings.slices)
+        check_fork("these inputs", lists, *inputs.others, *options)
+        settings, classes = self._resolve(inputs)
+        if name is not None:
+            settings = settings.model_copy(
+                update={"name": EvaluationSettings.from_options(name=name).name}
+            )
+        if inputs.has_lists and settings.candidates != "listed":
+            _check_trait(classes, "needs_all_scores", ALL_SCORES)
+        device = None if settings.device is None else _find_device(settings.device)
+        source = open_source(source, settings.memory)
+        if isinstance(source, ListSource) and not source.table.has_scores:
+            _check_trait(
+                classes,
+                "reads_scores",
+                f"{_NO_SCORES}add a column 'score', or give {{user: {{item: score}}}}",
+            )
+            _check_trait(
+                classes,
+                "needs_all_scores",
+                f"{_NO_SCORES}use LAUC, the area under the curve of a list",
+            )
+        return EvaluationRun(self._builder.build(source, settings), settings, classes, device)
+
+    def _resolve(self, inputs: EvaluationInputs) -> tuple[EvaluationSettings, MetricClasses]:
+        """Return the settings with every default filled in, and the metrics by name."""
+        if inputs.has_lists not in self._resolved:
+            settings = self._settings.resolve(inputs.available)
+            self._resolved[inputs.has_lists] = settings, _expand_metrics(settings, inputs)
+        return self._resolved[inputs.has_lists]
+
+
+def _expand_metrics(settings: EvaluationSettings, inputs: EvaluationInputs) -> MetricClasses:
+    available = {"num_users", "num_items", *inputs.available}
+    return expand_metrics(settings.metrics, settings.top_k or (), available=available)
+
+
+# What metrics need that do not support recommendation lists, for messages.
+ALL_SCORES = (
+    "the scores of all items, which lists do not have; use LAUC, the area under the curve of a "
+    f"list, or give {setting_ref('candidates', 'listed')} if the lists hold every scored item"
+)
+_NO_SCORES = "scores, which these lists do not have; "
+
+
+def _check_trait(classes: MetricClasses, trait: str, need: str) -> None:
+    """Raise `MissingInput` for metrics with a trait; `need` says what they need."""
+    metrics = {str(spec.with_cutoff(None)): (spec, metric) for spec, metric in classes.items()}
+    names = [name for name, metric in metrics.items() if getattr(prototype(*metric), trait)]
+    if names:
+        raise MissingInput(f"{', '.join(names)} {'need' if len(names) > 1 else 'needs'} {need}.")
+
+
+def _find_device(device: Any) -> torch.device:
+    """Return the device of a setting, with its number. Raises `SettingError` if there is none."""
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, TypeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise SettingError(
+            f"{setting_ref('device', str(device))} cannot be used here: {reason}. Without it, the "
+            "scores stay where they are."
+        ) from None
