@@ -21,8 +21,8 @@ from weft.ranking.masked_scores import MaskedScores
 __all__ = ["double_ranks", "find_positions", "read", "scan", "top_k"]
 
 Array = NDArray[Any]
-# Scores of a native call if threads share them, or if they have 16 bits, which are converted.
-_TILE_SCORES = 1 << 19
+# Scores of a native call if threads share them, at least and at most.
+_TILE_SCORES, _MAX_TILE_SCORES = 1 << 19, 1 << 22
 # 2: AVX-512, 1: AVX2, 0: any processor; of a higher number than the processor has, its highest.
 _INSTRUCTION_SET = 2
 
@@ -46,10 +46,15 @@ class _Request:
 
     def run(self, scores: MaskedScores) -> None:
         """Scan the scores as float32 or float64, on the threads that share the rows."""
-        data = scores.data
+        data, threads = scores.data, num_sharing()
+        least, most = (
+            max(1, size // max(1, data.shape[1])) for size in (_TILE_SCORES, _MAX_TILE_SCORES)
+        )
         step = max(1, len(data))
-        if num_sharing() > 1 or data.element_size() == 2:  # 16 bits: the conversion takes memory
-            step = max(1, _TILE_SCORES // max(1, data.shape[1]))
+        if data.element_size() == 2:  # the conversion takes memory
+            step = least
+        elif threads > 1:  # several calls per thread, so that all end at about the same time
+            step = min(max(-(-len(data) // (4 * threads)), least), most)
         starts = range(0, len(data), step)
         share_loop(lambda start: self._run_tile(scores, start, step), starts)
 
