@@ -178,7 +178,7 @@ def test_rejects_files_that_are_not_checkpoints(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["file/run.state", "file/new/run.state", "n" * 300, "new/" + "n" * 300, "a\0b"]
+    "name", ["file/run.state", "file/new/run.state", "n" * 300, "new/" + "n" * 300]
 )
 def test_refuses_a_checkpoint_that_cannot_be_written_before_the_first_batch(name, tmp_path):
     (tmp_path / "file").write_text("no folder")

@@ -23,10 +23,13 @@ import difflib
 import math
 import numbers
 import operator
+import os
 import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 # A reference to a setting inside a message: \x02 name \x1f repr(value), possibly empty, \x03.
 _REFERENCE = re.compile("\x02([^\x1f\x03]*)\x1f([^\x03]*)\x03")
@@ -194,6 +197,39 @@ def check_bool(name: str, value: object) -> bool:
     if type(value).__name__ not in ("bool", "bool_"):  # Python's or NumPy's
         raise SettingError(f"{setting_ref(name, value)}; it must be True or False.")
     return bool(value)
+
+
+def check_path(name: str, value: object) -> Path:
+    """`value` as the path of a file; refuses whatever is neither text nor a path."""
+    if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str):
+        raise SettingError(f"{setting_ref(name, value)}; it must be the path of a file.")
+    path = Path(value)
+    if not path.name or "\0" in str(path):
+        raise SettingError(
+            f"{setting_ref(name, str(path))}; it must be the path of a file, with a name and "
+            "without null characters."
+        )
+    return path
+
+
+def check_type(name: str, value: object, kind: type, expected: str) -> None:
+    """Raise `SettingError` for a value of another type; `expected` describes the right one."""
+    if not isinstance(value, kind):
+        raise SettingError(
+            f"{name} is a {type(value).__name__}; expected {expected}.", setting=name
+        )
+
+
+def read_list(name: str, value: object, expected: str) -> list[Any]:
+    """The elements of an iterable `value` as a list, a single text as a list of one."""
+    if isinstance(value, (str, bytes)):
+        return [value]
+    try:
+        return list(value)  # type: ignore[call-overload, no-any-return]
+    except TypeError:
+        raise SettingError(
+            f"{name} is a {type(value).__name__}; expected {expected}.", setting=name
+        ) from None
 
 
 def check_unmasked(data: object, what: str, fix: str) -> None:

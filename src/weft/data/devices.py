@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.errors import InputError, setting_ref
@@ -63,6 +65,45 @@ def treat_cpu_as_device() -> Iterator[None]:
 def float_type(device: torch.device) -> torch.dtype:
     """Return the dtype of sums: float64, or float32 if the device has no float64."""
     return torch.float32 if device.type == "mps" else torch.float64
+
+
+def check_has_data(tensor: Tensor, where: str) -> None:
+    """Raise `InputError` for a tensor on the device "meta"; `where` names it."""
+    if tensor.is_meta:
+        raise InputError(
+            f'{where} is a tensor on the device "meta", which holds no data; give a tensor on the '
+            "CPU or another device."
+        )
+
+
+def read_array(data: Any, where: str) -> NDArray[Any]:
+    """Return a tensor or anything that NumPy reads as an array; `where` names it in errors."""
+    if isinstance(data, Tensor):
+        check_has_data(data, where)
+        if data.layout != torch.strided:
+            raise InputError(f"{where} is a sparse tensor; give a dense one: tensor.to_dense().")
+        data = data.detach().cpu()
+    try:
+        return np.asarray(data)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{where} is a {type(data).__name__} that is not an array ({error}); give an array, or "
+            "lists of one length."
+        ) from None
+
+
+def read_tensor(data: Any, where: str, device: torch.device) -> Tensor:
+    """Return data that torch reads as a tensor on a device; `where` names it in errors."""
+    try:
+        tensor = torch.as_tensor(data)
+    except (TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f"{where} is a {type(data).__name__} that is not a tensor ({reason}); give a tensor, "
+            "an array or a list of numbers."
+        ) from None
+    check_has_data(tensor, where)
+    return to_device(tensor, device)
 
 
 def to_device(values: Tensor, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:

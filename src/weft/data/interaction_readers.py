@@ -119,6 +119,9 @@ def _from_scipy(matrix: Any, where: str) -> InteractionTable:
 def _from_torch(tensor: Any, where: str) -> InteractionTable:
     import torch
 
+    from weft.data.devices import check_has_data
+
+    check_has_data(tensor, where)
     _check_two_dimensions(tuple(tensor.shape), where)
 
     def to_array(part: Any) -> NDArray[Any]:

@@ -17,7 +17,7 @@ from weft.data.readers.files import is_file, read_table
 from weft.data.readers.roles import COLUMNS, check_unique_columns, find_column_name
 from weft.data.row_readers import is_frame
 from weft.data.vocabulary import Vocabulary, id_series
-from weft.errors import InputError, SettingError, check_unmasked, setting_ref
+from weft.errors import InputError, SettingError, check_int, check_unmasked, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
@@ -59,9 +59,11 @@ def encode_labels(data: Any, where: str, ids: Vocabulary, num_in_order: int) -> 
 def infer_vocabulary(data: Any, where: str, kind: str, size: int | None) -> Vocabulary:
     """Return a vocabulary of positions; its size may follow from a sequence of labels."""
     is_sequence = hasattr(data, "__len__") and not (
-        isinstance(data, Mapping) or hasattr(data, "columns")
+        isinstance(data, Mapping) or hasattr(data, "columns") or getattr(data, "ndim", 1) == 0
     )
-    if size is None and is_sequence:
+    if size is not None:
+        size = check_int(f"num_{kind}s", size)
+    elif is_sequence:
         size = data.shape[0] if hasattr(data, "shape") else len(data)
     if size is None:
         raise SettingError(

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.data.devices import float_type, is_host_readable, to_device
+from weft.data.devices import check_has_data, float_type, is_host_readable, to_device
 from weft.data.interaction_readers import read_interactions
 from weft.data.interactions import Interactions
 from weft.data.tensors import SparseRows
@@ -94,6 +94,7 @@ def _read_strided(target: Tensor, batch: int, *, num_items: int) -> SparseRows:
             return _read_items(target[:, None], batch, num_items=num_items)
         if target.ndim == 2 and target.shape[1] != num_items:
             return _read_items(target, batch, num_items=num_items)
+    check_has_data(target, "target")
     target = target.detach()
     if target.ndim != 2 or tuple(target.shape) != (batch, num_items):
         _refuse_form(f"has shape {list(target.shape)}", batch, num_items)

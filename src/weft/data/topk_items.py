@@ -93,13 +93,13 @@ class TopKItems:
 
 
 def _to_array(data: Any, name: str) -> NDArray[Any]:
+    where = f"{name} of weft.TopKItems"
     if hasattr(data, "detach"):  # a torch tensor
-        data = data.detach().cpu()
-        data = (data.double() if data.is_floating_point() else data).numpy()
-    check_unmasked(
-        data, f"{name} of weft.TopKItems", "give the id -1 (padding) there, ids.filled(-1)"
-    )
-    array = np.asarray(data)
+        data = data.double() if data.is_floating_point() else data
+    check_unmasked(data, where, "give the id -1 (padding) there, ids.filled(-1)")
+    from weft.data.devices import read_array
+
+    array = read_array(data, where)
     if array.ndim != 2:
         raise InputError(
             f"{name} of weft.TopKItems has shape {list(array.shape)}; expected [users, k]."

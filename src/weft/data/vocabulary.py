@@ -228,7 +228,9 @@ def series_of_ids(ids: Any, kind: str, where: str) -> pl.Series:
     if isinstance(ids, pl.Series):
         return ids
     if hasattr(ids, "detach"):  # a torch tensor
-        ids = ids.detach().cpu().numpy()
+        from weft.data.devices import read_array
+
+        ids = read_array(ids, where)
     if isinstance(ids, (str, bytes, set, frozenset)) or not hasattr(ids, "__iter__"):
         raise InputError(
             f"{where} is {ids!r}, a {type(ids).__name__}, which has no order of {kind} ids; "

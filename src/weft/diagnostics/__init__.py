@@ -28,7 +28,7 @@ from weft.diagnostics.rejected_rows import (
     repair_truth,
 )
 from weft.diagnostics.what_if import DraftFinding, EffectEvaluator, Inputs, leave_metrics_out
-from weft.errors import SettingError, UnknownParameter, check_choice, did_you_mean
+from weft.errors import SettingError, UnknownParameter, check_choice, check_type, did_you_mean
 from weft.evaluation.settings import EvaluationSettings
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def check(
     >>> (effect.treatment, effect.metric, effect.value, effect.treated)
     ('users with short lists left out', 'MRR@2', 0.75, 0.5)
     """
+    check_type("name", name, str, "the name of the lists, a text")
     return check_models(
         {name: source}, truth, train=train, items=items, metrics=metrics, top_k=top_k, **options
     )

@@ -120,7 +120,7 @@ def _find_device(device: Any) -> torch.device:
     """Return the device of a setting, with its number. Raises `SettingError` if there is none."""
     try:
         return torch.empty(0, device=device).device
-    except (RuntimeError, TypeError, AssertionError) as error:
+    except (RuntimeError, TypeError, ValueError, AssertionError) as error:
         reason = str(error).partition("\n")[0]
         raise SettingError(
             f"{setting_ref('device', str(device))} cannot be used here: {reason}. Without it, the "

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.errors import SettingError, did_you_mean, escape_controls
+from weft.errors import SettingError, check_path, did_you_mean, escape_controls
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.metric_value import BOOTSTRAP_COLUMNS, MetricValue, nan_to_none
 from weft.evaluation.report_mixin import ReportMixin
@@ -112,7 +112,7 @@ class Result(ReportMixin):
         Raises `KeyError` if it was not evaluated.
         """
         known = self._by_name
-        if name in known:
+        if isinstance(name, str) and name in known:
             return known[name]
         spelling = str(name)
         if isinstance(name, str):
@@ -211,7 +211,7 @@ class Result(ReportMixin):
         """
         from weft.evaluation.result_io import result_files
 
-        path = Path(path)
+        path = check_path("path", path)
         write_files(*result_files(self, path))
         return path
 

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from weft.data.readers.json_text import parse_json
 from weft.data.readers.scans import catch_panics
-from weft.errors import InputError, plain_text
+from weft.errors import InputError, check_path, plain_text
 from weft.evaluation.atomic_files import FolderWriter, Writer
 from weft.evaluation.document_fields import (
     check_list,
@@ -87,7 +87,7 @@ def load_result(path: str | Path) -> Result:
     `InputError` for files that are not results, incomplete, or of another version of the format,
     and for tables that were not saved with this result.
     """
-    path = Path(path)
+    path = check_path("path", path)
     document = _read_document(path)
     try:
         fields, files, digests = _read_fields(document)

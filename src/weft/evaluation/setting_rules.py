@@ -83,19 +83,24 @@ def read_metrics(value: object) -> tuple[Any, ...]:
     is_single = isinstance(value, (str, MetricSpec, type)) or hasattr(value, "parameter_aliases")
     if is_single:
         return (value,)
-    if not isinstance(value, Iterable):
+    if not _is_iterable(value):
         raise SettingError(
             f"{setting_ref('metrics', value)}; give names, like metrics=['nDCG', 'Recall'], or "
             "metric objects."
         )
-    return tuple(value)
+    return tuple(value)  # type: ignore[arg-type]
+
+
+def _is_iterable(value: object) -> bool:
+    """Return True for iterables; arrays and tensors without dimensions only look like them."""
+    return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
 
 
 def read_cutoffs(value: Any) -> tuple[int, ...] | None:
     """Return the cut-offs as a tuple of integers from 1 up."""
     if value is None:
         return None
-    values = value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    values = value if _is_iterable(value) and not isinstance(value, str) else [value]
     cutoffs = []
     for k in values:
         try:
@@ -156,13 +161,6 @@ def read_text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value or plain_text(value) != value:
         raise SettingError(f"{setting_ref(name, value)}; it must be a text.")
     return value
-
-
-def read_path(name: str, value: Any) -> Path:
-    """Return the path of a file."""
-    if not isinstance(value, (str, Path)) or not str(value):
-        raise SettingError(f"{setting_ref(name, value)}; it must be the path of a file.")
-    return Path(value)
 
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([KMGT]?)(i?)B?", re.IGNORECASE)

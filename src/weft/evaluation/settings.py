@@ -40,7 +40,7 @@ from weft._choices import (
     TieRuleName,
     choices,
 )
-from weft.errors import WeftError, check_int, check_threshold
+from weft.errors import WeftError, check_int, check_path, check_threshold
 from weft.evaluation.setting_rules import (
     COUNTING,
     EXECUTION,
@@ -61,7 +61,6 @@ from weft.evaluation.setting_rules import (
     one_of,
     read_gamma,
     read_mask_seen,
-    read_path,
     read_power,
     read_slices,
     read_text,
@@ -299,7 +298,7 @@ class EvaluationSettings(BaseModel):
     )
     checkpoint: Annotated[
         Path | None,
-        checked(read_path),
+        checked(check_path),
         Option(EXECUTION, metavar="FILE", changes_results=False),
     ] = Field(
         default=None,

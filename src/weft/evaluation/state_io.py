@@ -13,7 +13,16 @@ import torch
 from weft._choices import ProfileName, choices
 from weft.data import DeviceColumn, Features, Label, Labels, Train
 from weft.data.interactions import Interactions
-from weft.errors import InputError, SettingError, UnknownMetric, WeftError, check_choice
+from weft.errors import (
+    InputError,
+    SettingError,
+    UnknownMetric,
+    WeftError,
+    check_choice,
+    check_path,
+    check_type,
+    read_list,
+)
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.document_fields import (
     check_flag,
@@ -63,7 +72,8 @@ def save_state(evaluator: Evaluator, path: str | Path) -> Path:
     >>> weft.merge_states([path])["Recall@2"]
     0.5
     """
-    path = Path(path)
+    path = check_path("path", path)
+    _check_evaluator(evaluator)
     document = {
         "settings": _settings(evaluator),
         "inputs": _inputs(evaluator),
@@ -79,7 +89,10 @@ def load_state(path: str | Path, evaluator: Evaluator | None = None) -> Evaluato
     `evaluator`, if given, receives the state. It is needed if metrics are of classes that are not
     registered, and must have the metrics, settings and inputs of the state.
     """
-    return _restore(Path(path), _read_state(Path(path)), evaluator)
+    path = check_path("path", path)
+    if evaluator is not None:
+        _check_evaluator(evaluator)
+    return _restore(path, _read_state(path), evaluator)
 
 
 def merge_states(paths: Iterable[str | Path], evaluator: Evaluator | None = None) -> Result:
@@ -88,7 +101,11 @@ def merge_states(paths: Iterable[str | Path], evaluator: Evaluator | None = None
     Raises `SettingError` for states of other metrics, settings or inputs. `evaluator`: as for
     `load_state`; it is not changed.
     """
-    files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
+    single = isinstance(paths, (str, Path))
+    listed = [paths] if single else read_list("paths", paths, "a list of paths")
+    files = [check_path("paths", path) for path in listed]
+    if evaluator is not None:
+        _check_evaluator(evaluator)
     if not files:
         raise SettingError(
             "merge_states got no files; expected the paths of states that save_state wrote."
@@ -146,6 +163,10 @@ def _naming_file(path: Path) -> Iterator[None]:
 
 
 # --------------------------------------------------------------------------------------------------
+
+
+def _check_evaluator(evaluator: object) -> None:
+    check_type("evaluator", evaluator, Evaluator, "a weft.Evaluator")
 
 
 def _settings(evaluator: Evaluator) -> dict[str, Any]:

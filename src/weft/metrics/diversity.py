@@ -147,8 +147,9 @@ class ShannonEntropy(_Spread):
     ) -> None:
         super().__init__(k, **settings)
         self.weights = check_choice("weights", weights, ("positions", "lists"))
-        self.base: str | int = 2 if base == 2 else "e"
-        if isinstance(base, bool) or (base != 2 and str(base).casefold() != "e"):
+        is_two = isinstance(base, (int, float)) and not isinstance(base, bool) and base == 2
+        self.base: str | int = 2 if is_two else "e"
+        if not is_two and str(base).casefold() != "e":
             raise SettingError(f"base={base!r} is not known. Choose 'e' or 2.")
         self.normalized = check_bool("normalized", normalized)
         if self.normalized and self.weights == "positions":

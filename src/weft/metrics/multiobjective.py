@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.batch.topk import TopK
+from weft.data.devices import read_array
 from weft.errors import SettingError, check_choice, check_float
 from weft.metrics.accumulators import Accumulator
 from weft.metrics.base.composites import CompositeMetric
@@ -52,7 +53,7 @@ class _ObjectivePoint(CompositeMetric):
 
     def _read_points(self, parameter: str, values: Sequence[float]) -> tuple[float, ...]:
         name, number = type(self).__name__, len(self._components)
-        values = values.tolist() if hasattr(values, "tolist") else values
+        values = _to_list(values, parameter)
         if not _is_list(values) or len(values) != number:
             raise SettingError(
                 f"{name} got {parameter}={values!r}; give one number for each of its {number} "
@@ -92,6 +93,11 @@ class _ObjectivePoint(CompositeMetric):
             return super().summarize(state)
         values = [component.value(state) for component in self._components]
         return ComputedValue(self.combine(values), parts=tuple(map(float, values)))
+
+
+def _to_list(values: Any, parameter: str) -> Any:
+    """Return the elements of a tensor or an array; other values as they are."""
+    return read_array(values, parameter).tolist() if hasattr(values, "tolist") else values
 
 
 def _is_list(values: Any) -> bool:
@@ -199,7 +205,7 @@ class Hypervolume(_ObjectivePoint):
     def _read_directions(self, directions: Any) -> tuple[bool, ...] | None:
         if directions is None:
             return None
-        values = directions.tolist() if hasattr(directions, "tolist") else directions
+        values = _to_list(directions, "higher_is_better")
         number = len(self._components)
         if isinstance(values, Sequence) and len(values) == number:
             plain = tuple(one.item() if hasattr(one, "item") else one for one in values)

@@ -18,6 +18,7 @@ from weft.errors import (
     SettingError,
     UnknownMetric,
     UnknownParameter,
+    check_type,
     did_you_mean,
     setting_ref,
 )
@@ -204,7 +205,9 @@ def build_metric(
     `inputs` are those of the run, `settings` the `METRIC_SETTINGS`. With `standalone=False` the
     metric has no states: an evaluator accumulates for it. Raises `SettingError` or `MissingInput`.
     """
-    inputs = inputs or {}
+    if inputs is None:
+        inputs = {}
+    check_type("inputs", inputs, Mapping, "a dict of inputs by name")
     metric = metric_class or find_metric(spec.name)
     signature, arguments = constructor_parameters(metric), _read_arguments(spec, metric)
     if missing := required_inputs(metric) - inputs.keys():

@@ -16,7 +16,7 @@ from weft.batch.input_validation import check_readable_scores
 from weft.data.devices import float_type, is_host_readable
 from weft.data.tensors import SparseRows
 from weft.errors import InputError, SettingError, check_int, setting_ref
-from weft.metrics.base.batch_checks import check_batch
+from weft.metrics.base.batch_checks import check_batch, is_integer
 from weft.metrics.base.stateful import TORCHMETRICS_SETTINGS, Bounds, StatefulMetric
 from weft.ranking import MaskedScores, TieRule
 
@@ -210,7 +210,7 @@ class _RankMetric(StatefulMetric):
 
     def update(self, ranks: Tensor) -> None:
         """Add the ranks of a batch, from `get_topk_ranks` with a `topk` of at least k."""
-        if not isinstance(ranks, Tensor) or ranks.is_floating_point() or ranks.dtype == torch.bool:
+        if not isinstance(ranks, Tensor) or not is_integer(ranks):
             got = f"a {type(ranks).__name__}"
             if isinstance(ranks, Tensor):
                 got = f"a tensor of {ranks.dtype}"

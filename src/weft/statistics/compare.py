@@ -13,7 +13,15 @@ import numpy as np
 
 from weft.data.forks import check_fork
 from weft.data.threads import usable_cpus
-from weft.errors import InputError, SettingError, check_choice, check_int, setting_ref
+from weft.errors import (
+    InputError,
+    SettingError,
+    check_choice,
+    check_int,
+    check_type,
+    read_list,
+    setting_ref,
+)
 from weft.evaluation.result import Result, describe_differences
 from weft.metrics.names import parse_name, split_labels
 from weft.metrics.registry import canonical_name
@@ -112,7 +120,7 @@ def compare(
 
 
 def _as_list(name: str, names: str | Sequence[str]) -> list[str]:
-    listed = [names] if isinstance(names, str) else list(names)
+    listed = read_list(name, names, "a name, or a list of names")
     if not listed:
         raise SettingError(f"{name} is empty; name at least one, or leave it out.", setting=name)
     return listed
@@ -133,11 +141,15 @@ def _check_tests(tests: str | Sequence[str], alternative: str) -> list[str]:
 
 def _name_results(results: Sequence[Result] | Mapping[str, Result]) -> dict[str, Result]:
     """Return the results by unique names. Raises if one has no values per user."""
+    listed = results.values() if isinstance(results, Mapping) else results
+    listed = read_list("results", listed, "results of weft.evaluate, in a list or by name")
+    for result in listed:
+        check_type("results", result, Result, "results of weft.evaluate with per_user=True")
     if isinstance(results, Mapping):
         named = {str(name): result for name, result in results.items()}
     else:
         named = {}
-        for result in results:
+        for result in listed:
             name, copy = result.name, 2
             while name in named:
                 name, copy = f"{result.name} ({copy})", copy + 1
@@ -175,6 +187,8 @@ def _shared_columns(
 
 
 def _requested_columns(first: Result, metrics: Sequence[str], shared: set[str]) -> list[str]:
+    for name in metrics:
+        check_type("metrics", name, str, "names of metrics, such as 'nDCG@10'")
     columns = dict.fromkeys(
         first.entry(name).name if name in first else canonical_name(name) for name in metrics
     )

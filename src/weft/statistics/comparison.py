@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.errors import SettingError, check_choice, escape_controls
+from weft.errors import SettingError, check_choice, check_path, escape_controls, read_list
 from weft.evaluation.atomic_files import Writer, text_writer, write_files
 from weft.evaluation.report_mixin import ReportMixin
 from weft.evaluation.result import Result
@@ -135,7 +135,7 @@ class Comparison(ReportMixin):
         `comparison.pareto(["nDCG@10", "Gini@10"])`.
         """
         points: dict[str, list[float]] = {model: [] for model in self.results}
-        for metric in [metrics] if isinstance(metrics, str) else metrics:
+        for metric in read_list("metrics", metrics, "names of metrics"):
             for model, result in self.results.items():
                 if metric not in result:
                     raise SettingError(
@@ -320,7 +320,7 @@ class Comparison(ReportMixin):
 
         `pairs` is that of `to_markdown` and `to_latex`, `guard_formulas` that of `to_csv`.
         """
-        path = Path(path)
+        path = check_path("path", path)
         write_files({path: self.file_writer(path, pairs=pairs, guard_formulas=guard_formulas)})
         return path
 

@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from weft.errors import check_bool
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -35,7 +37,7 @@ def csv_table(frame: pl.DataFrame, *, guard_formulas: bool = True) -> str:
     """
     import polars as pl
 
-    if guard_formulas:
+    if check_bool("guard_formulas", guard_formulas):
         text = pl.col(pl.String)
         is_formula = text.str.contains(_FORMULA) & ~text.str.contains(_NUMBER)
         frame = frame.with_columns(pl.when(is_formula).then("'" + text).otherwise(text).name.keep())

@@ -11,6 +11,7 @@ merged shards and so on. The expected values are a matter of the metric's own te
 
 from __future__ import annotations
 
+from weft.errors import check_bool, check_float, check_type
 from weft.metrics.names import MetricSpec, parse_name
 from weft.metrics.registry import needs_cutoff
 from weft.testing.checks import CHECKS
@@ -37,6 +38,11 @@ def check_metric(
     >>> weft.testing.check_metric("Gini@5")["prefers_the_perfect_ranking"]
     'not applicable: more hits are not better in the family diversity'
     """
+    if not isinstance(metric, str):
+        check_type("metric", metric, MetricSpec, "the name of a metric, such as 'nDCG@10'")
+    check_float("tolerance", tolerance)
+    if order_only is not None:
+        check_bool("order_only", order_only)
     return {
         name: run_check(name, metric, order_only=order_only, tolerance=tolerance) for name in CHECKS
     }

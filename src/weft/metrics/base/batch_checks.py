@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.data.devices import is_host_readable, to_device
+from weft.data.devices import is_host_readable, read_tensor
 from weft.data.sources.base import as_tensor
 from weft.errors import InputError, check_unmasked
 
@@ -25,13 +25,13 @@ def check_batch(preds: Any, user_indices: Any, *, first: int = 0) -> tuple[Tenso
     if user_indices is None:
         return scores, torch.arange(first, first + len(scores), device=scores.device)
     check_unmasked(user_indices, "user_indices", "give the number of each user")
-    users = to_device(torch.as_tensor(user_indices), scores.device)
+    users = read_tensor(user_indices, "user_indices", scores.device)
     if users.shape != scores.shape[:1]:
         raise InputError(
             f"user_indices has shape {list(users.shape)} for {len(scores)} rows of preds; give one "
             "per row."
         )
-    if not _is_integer(users):
+    if not is_integer(users):
         raise InputError(f"user_indices are of {users.dtype}; expected whole numbers, one per row.")
     # A copy, since they are kept and the caller may reuse the tensor.
     return scores, users.to(torch.int64, copy=True)
@@ -54,13 +54,13 @@ def replace_invalid_scores(scores: Tensor, nan_scores: str) -> tuple[Tensor, Ten
 def check_item_numbers(items: Any, scores: Tensor) -> Tensor:
     """Return the item number of each score, `[batch, n]`."""
     check_unmasked(items, "items", "give array.filled(-1), where -1 fills short rows")
-    numbers = to_device(torch.as_tensor(items), scores.device)
+    numbers = read_tensor(items, "items", scores.device)
     if numbers.shape != scores.shape:
         raise InputError(
             f"items has shape {list(numbers.shape)}, but preds {list(scores.shape)}; expected an "
             "item for each score."
         )
-    if not _is_integer(numbers):
+    if not is_integer(numbers):
         raise InputError(
             f"items are of {numbers.dtype}; expected item numbers, and -1 to fill up short rows."
         )
@@ -84,7 +84,8 @@ def count_items(target: Any, candidates: Tensor) -> int:
     return 1 + max((int(some.max()) for some in numbers if some.numel()), default=-1)
 
 
-def _is_integer(numbers: Tensor) -> bool:
+def is_integer(numbers: Tensor) -> bool:
+    """Return True for a tensor of integers, or without elements."""
     is_other = numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool
     return not is_other or numbers.numel() == 0
 

@@ -110,8 +110,8 @@ class SharedBatches(threading.local):
 
 
 def _are_recognisable(arguments: Arguments) -> bool:
-    """Return True if all arguments are tensors with a version counter, or None."""
-    if torch.compiler.is_compiling():
+    """Return True if all arguments are tensors with a version counter, or None after the first."""
+    if torch.compiler.is_compiling() or arguments[0] is None:
         return False
     return all(
         argument is None or (isinstance(argument, Tensor) and not argument.is_inference())

@@ -28,6 +28,7 @@ import vl_convert
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
+from weft.errors import check_path
 from weft.evaluation.atomic_files import text_writer, write_files
 from weft.report import text as report_text
 from weft.report.charts import Figure, figures, model_colours
@@ -90,7 +91,7 @@ def render(context: ReportContext, *, title: str | None = None) -> str:
 
 def write(text: str, path: str | Path) -> Path:
     """Write a page completely or not at all."""
-    path = Path(path)
+    path = check_path("path", path)
     write_files({path: text_writer(text)})
     return path
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from weft.data.tensors import SparseRows
-from weft.errors import SettingError, check_int, setting_ref
+from weft.errors import SettingError, check_bool, check_int, setting_ref
 from weft.evaluation.settings import EvaluationSettings
 from weft.ranking import SampleSizes
 from weft.ranking.positions import Positions
@@ -37,6 +37,7 @@ class NegativeDraws:
         """Check the settings; rank estimators need draws without replacement."""
         options = {"estimator": estimator, "gamma": gamma, "strategy": "sampled"}
         chosen = EvaluationSettings.from_options(**options).resolve(()).rank_estimator()
+        replacement = check_bool("replacement", replacement)
         if replacement and chosen is not None:
             raise SettingError(
                 f"{setting_ref('estimator', chosen.method)} is for negatives without replacement; "

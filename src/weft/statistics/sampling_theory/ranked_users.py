@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from weft.data.devices import read_array
 from weft.errors import InputError, SettingError, check_unmasked, setting_ref
 from weft.statistics.pairing import Integers
 
@@ -26,7 +27,7 @@ class RankedUsers:
         """Read ranks as callers give them; `source` names them in messages."""
         rows = _read_rows(ranks, source)
         counts = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-        sizes = np.asarray(num_items)
+        sizes = read_array(num_items, "num_items")
         if sizes.dtype.kind not in "iu" or sizes.shape not in ((), counts.shape):
             raise SettingError(
                 f"{setting_ref('num_items', num_items)}; give the number of ranked items, one for "
@@ -62,14 +63,18 @@ class RankedUsers:
 def _read_rows(ranks: Any, source: str) -> list[Integers]:
     """Return the ranks of each user as an array of integers."""
     if isinstance(ranks, Tensor):
-        ranks = ranks.cpu().numpy()
-    if isinstance(ranks, (str, Mapping)) or not hasattr(ranks, "__len__"):
+        ranks = read_array(ranks, source)
+    if (
+        isinstance(ranks, (str, Mapping))
+        or getattr(ranks, "ndim", 1) == 0
+        or not hasattr(ranks, "__len__")
+    ):
         raise InputError(
             f"{source} are a {type(ranks).__name__}; give one rank for each user, or a list of "
             "ranks for each."
         )
     check_unmasked(ranks, source, "give the rank of every user")
-    rows = [np.atleast_1d(np.asarray(row)) for row in ranks]
+    rows = [np.atleast_1d(read_array(row, source)) for row in ranks]
     for row in rows:
         if row.ndim != 1 or (row.dtype.kind not in "iu" and len(row)):
             raise InputError(f"{source} hold {row.tolist()!r}; ranks are whole numbers from 1 up.")
