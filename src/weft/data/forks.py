@@ -6,6 +6,7 @@ thread there, and refuses what needs the threads of polars."""
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -33,7 +34,8 @@ def _look_for_polars() -> None:
     if "polars" in sys.modules and not _Fork.has_polars_threads:
         # Elsewhere than on Linux, threads cannot be told by their names.
         names = _thread_names() if _TASKS.exists() else ["polars-0"]
-        _Fork.has_polars_threads = any(name.startswith("polars-") for name in names)
+        # Those of its pool have numbers; one that only an import starts is "polars-ooc-cleaner".
+        _Fork.has_polars_threads = any(re.match(r"polars-\d", name) for name in names)
 
 
 def _thread_names() -> Iterator[str]:
