@@ -23,7 +23,13 @@ def is_built() -> bool:
 
 @cache
 def _load_function(name: str) -> Any:
-    function = getattr(ctypes.CDLL(str(_PATH)), name)
+    try:
+        function = getattr(ctypes.CDLL(str(_PATH)), name)
+    except AttributeError:
+        raise ImportError(
+            f"the compiled library {_PATH} has no function {name!r}: it is older than the code. "
+            "Install Weft again, as the library was installed: pip install [-e] ."
+        ) from None
     function.restype = ctypes.c_int64
     return function
 

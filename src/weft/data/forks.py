@@ -22,7 +22,7 @@ _TASKS = Path("/proc/self/task")
 
 
 class _Fork:
-    """What happened when this process was forked."""
+    """The events of a fork of this process."""
 
     is_child = False
     lacks_polars_threads = False
