@@ -200,7 +200,7 @@ def _repair_text(part: PartFile, target: Path) -> PartFile:
     if head.startswith(b"PAR1"):
         return part
     has_mark = head.startswith(codecs.BOM_UTF8) and head[3:].lstrip()[:1] == b"{"
-    is_old_mac = b"\r" in head and not any(b"\n" in chunk for chunk in part.chunks())
+    is_old_mac = b"\r" in head and _has_no_line_feed(part)
     if not (has_mark or is_old_mac or b"\r\r\n" in head):
         return part
     with part.plain.open("rb") as source, target.open("wb") as sink:
@@ -211,6 +211,11 @@ def _repair_text(part: PartFile, target: Path) -> PartFile:
         else:
             sink.writelines(_EXTRA_RETURNS.sub(b"\n", line) for line in source)
     return PartFile(part.path, target)
+
+
+def _has_no_line_feed(part: PartFile) -> bool:
+    """True if no line of the content ends in LF."""
+    return not any(b"\n" in chunk for chunk in part.chunks())
 
 
 def _unpack(path: Path, target: Path, label: str, compression: str) -> None:

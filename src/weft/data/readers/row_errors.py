@@ -48,8 +48,9 @@ def _text_rows(
                 f"{layout.part.path}, line {start}: a quote is left open up to the end of the "
                 "file. Inside a field in quotes, a quote is doubled."
             )
-        is_comment = layout.trec and row and row[0].startswith(TREC_COMMENT)
-        if any(row) and start > layout.num_skipped and not is_comment:
+        if start <= layout.num_skipped or not any(row):
+            continue
+        if not (layout.trec and row[0].startswith(TREC_COMMENT)):
             yield start, row
 
 
@@ -269,13 +270,8 @@ def _check_json_lines(layout: FileLayout, roles: Mapping[str, str]) -> None:
                 )
             if role in ID_ROLES:
                 _check_json_id(value, role, name, types=layout.types[name], location=location)
-            elif role in NUMBER_ROLES and not isinstance(value, (int, float, NoneType)):
-                raise InputError(
-                    f"{location} the {role} ({name!r}) is {value!r}; expected a number."
-                )
-            elif role in NUMBER_ROLES and len(find_inexact([value])):
-                what = f"{layout.part.path}: the key {name!r}"
-                raise inexact_integers(what, f"line {line}", value, role)
+            elif role in NUMBER_ROLES:
+                _check_json_number(value, role, name, location)
 
 
 def _check_json_id(value: Any, role: str, name: str, *, types: set[type], location: str) -> None:
@@ -286,6 +282,15 @@ def _check_json_id(value: Any, role: str, name: str, *, types: set[type], locati
         raise InputError(
             f"{location} the {role} id is {value!r}; expected {expected}, as in the lines before."
         )
+
+
+def _check_json_number(value: Any, role: str, name: str, location: str) -> None:
+    """Raise `InputError` for a value that is no number, or an integer that float64 rounds."""
+    if not isinstance(value, (int, float, NoneType)):
+        raise InputError(f"{location} the {role} ({name!r}) is {value!r}; expected a number.")
+    if len(find_inexact([value])):
+        path, _, line = location.rpartition(", ")
+        raise inexact_integers(f"{path}: the key {name!r}", line.rstrip(":"), value, role)
 
 
 def _check_parquet(part: PartFile, roles: Mapping[str, str], ids: str) -> None:

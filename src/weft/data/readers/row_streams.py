@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Collection, Iterator, Mapping
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,22 +92,14 @@ class RowStream:
         import polars as pl
 
         schema = frame.collect_schema()
-        names = schema.names()
-        numbers = [name for name in names if name in NUMBER_ROLES]
-        suspects = [pl.col(name).is_null() for name in names if name in ID_ROLES]
-        suspects += [
-            pl.col(name) == "" for name in names if name in ID_ROLES and schema[name] == pl.String
-        ]
-        suspects += [pl.col(name).abs() >= EXACT_LIMIT for name in numbers]
-        suspects += [pl.col(name) for name in names if name == "irregular"]
+        suspects = _find_suspects(schema)
+        numbers = [name for name in schema if name in NUMBER_ROLES]
         invalid = [~pl.col(name).is_finite().fill_null(False) for name in numbers]
         tests = [each.any().alias(str(number)) for number, each in enumerate((*invalid, *suspects))]
         facts = collect(frame.select(pl.len().alias("rows"), *tests)).row(0)
         self.num_rows = facts[0]
         self.has_invalid_numbers = any(facts[1 : 1 + len(invalid)])
-        found = [
-            suspect for suspect, has_any in zip(suspects, facts[1 + len(invalid) :]) if has_any
-        ]
+        found = compress(suspects, facts[1 + len(invalid) :])
         examples = [frame.head(1), *(frame.filter(suspect).head(1) for suspect in found)]
         return collect(pl.concat(examples))
 
@@ -127,3 +120,16 @@ class RowStream:
             yield from self.frame.select(**columns).collect_batches(
                 chunk_size=_BATCH_ROWS, maintain_order=True, engine="streaming"
             )
+
+
+def _find_suspects(schema: pl.Schema) -> list[pl.Expr]:
+    """Return a condition for each kind of rows that the readers check one by one."""
+    import polars as pl
+
+    ids = [name for name in schema if name in ID_ROLES]
+    suspects = [pl.col(name).is_null() for name in ids]
+    suspects += [pl.col(name) == "" for name in ids if schema[name] == pl.String]
+    suspects += [pl.col(name).abs() >= EXACT_LIMIT for name in schema if name in NUMBER_ROLES]
+    if "irregular" in schema:
+        suspects.append(pl.col("irregular"))
+    return suspects

@@ -50,19 +50,29 @@ def read_text(
         if has_suspect_quotes(layout):
             check_quotes(layout)
     columns = scan.read()
-    is_irregular = columns.pop("irregular").any()
-    if is_irregular and scan.is_csv:  # short rows, or only empty fields
-        is_irregular = any(map(has_short_lines, layouts))
-    numbers = [columns[role] for role in NUMBER_ROLES if role in columns]
-    typed = [*numbers, *(columns[role] for role in ID_ROLES if role in columns)]
-    if any(map(has_large_numbers, numbers)):
-        is_irregular |= any(map(has_long_integers, layouts))
-    if is_irregular or any(column.null_count() for column in typed):
-        # Short rows, missing ids, values that are no numbers, integers that were rounded.
+    if _has_suspect_rows(columns, layouts, is_csv=scan.is_csv):
         check_rows(layouts, roles, ids)
+    del columns["irregular"]
     if "label" in columns:
         columns["label"] = _cast_labels(columns["label"])
     return columns
+
+
+def _has_suspect_rows(
+    columns: Mapping[str, pl.Series], layouts: list[FileLayout], *, is_csv: bool
+) -> bool:
+    """True if rows may be short, without an id, or with a value that is no number or was rounded.
+
+    `check_rows` decides.
+    """
+    is_irregular = columns["irregular"].any()  # in CSV also rows whose last field is empty
+    if is_irregular and (not is_csv or any(map(has_short_lines, layouts))):
+        return True
+    numbers = [columns[role] for role in NUMBER_ROLES if role in columns]
+    if any(map(has_large_numbers, numbers)) and any(map(has_long_integers, layouts)):
+        return True
+    typed = columns.keys() & {*ID_ROLES, *NUMBER_ROLES}
+    return any(columns[role].null_count() for role in typed)
 
 
 class _TextScan:

@@ -37,42 +37,66 @@ def split_lines(lines: Iterable[str], separator: str) -> Iterator[TextRow]:
             line = line.strip(" \t\r\n")
             yield TextRow(number, _GAP.split(line) if line else [])
         else:
-            line = line.rstrip(_LINE_END)
-            yield TextRow(number, line.split(separator) if line else [])
+            yield TextRow(number, _split_unquoted(line, separator))
+
+
+def _split_unquoted(line: str, separator: str) -> list[str]:
+    """Return the fields of a line without quotes; none if it is empty."""
+    line = line.rstrip(_LINE_END)
+    return line.split(separator) if line else []
 
 
 def _split_csv(lines: Iterable[str], separator: str) -> Iterator[TextRow]:
     """Yield rows of fields that may be in quotes, in which a doubled quote stands for one."""
-    fields: list[str] = []
-    number, field, is_open, is_stray = 0, "", False, False
+    number, row = 0, _QuotedRow(separator)
     for number, line in enumerate(lines, start=1):
-        if not is_open and '"' not in line:
-            line = line.rstrip(_LINE_END)
-            yield TextRow(number, line.split(separator) if line else [])
+        if not row.is_open and '"' not in line:
+            yield TextRow(number, _split_unquoted(line, separator))
             continue
-        start, starts_field = 0, not is_open
+        row.add(line)
+        if not row.is_open:
+            yield TextRow(number, row.fields, has_stray_quote=row.has_stray_quote)
+            row = _QuotedRow(separator)
+    if row.is_open:
+        yield TextRow(number, row.fields, has_open_quote=True)
+
+
+class _QuotedRow:
+    """A row of CSV with quotes, which goes on with the next line as long as one is open."""
+
+    def __init__(self, separator: str) -> None:
+        self.is_open = False
+        self.has_stray_quote = False
+        self._separator = separator
+        self._fields: list[list[str]] = [[]]  # each in pieces
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields of all lines that were added."""
+        return ["".join(pieces) for pieces in self._fields]
+
+    def add(self, line: str) -> None:
+        """Split the next line of the row."""
+        start, starts_field = 0, not self.is_open
         while True:
             if starts_field and line.startswith('"', start):
-                is_open, start = True, start + 1
-            is_stray |= not is_open and _is_stray(line, start, separator)
-            end = line.find('"' if is_open else separator, start)
+                self.is_open, start = True, start + 1
+            self.has_stray_quote |= not self.is_open and _is_stray(line, start, self._separator)
+            end = line.find('"' if self.is_open else self._separator, start)
             if end < 0:
                 break
-            field += line[start:end]
-            starts_field = not is_open
+            self._fields[-1].append(line[start:end])
+            starts_field = not self.is_open
             if starts_field:
-                fields, field = [*fields, field], ""
+                self._fields.append([])
             elif line.startswith('""', end):
-                field, end = f'{field}"', end + 1
+                self._fields[-1].append('"')
+                end += 1
             else:
-                is_open = False
+                self.is_open = False
             start = end + 1
-        field += line[start:] if is_open else line[start:].rstrip(_LINE_END)
-        if not is_open:
-            yield TextRow(number, [*fields, field], has_stray_quote=is_stray)
-            fields, field, is_stray = [], "", False
-    if is_open:
-        yield TextRow(number, [*fields, field], has_open_quote=True)
+        rest = line[start:]
+        self._fields[-1].append(rest if self.is_open else rest.rstrip(_LINE_END))
 
 
 def _is_stray(line: str, start: int, separator: str) -> bool:

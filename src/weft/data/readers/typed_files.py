@@ -39,12 +39,7 @@ def read_typed(
             check_rows([layout], roles, ids)
     names = [layout.part.path.name for layout in layouts]
     strings = find_string_ids(names, types, ids, where)
-    columns = _collect_narrow(layouts, types, roles, strings, collect_columns)
-    if columns is None:
-        raise InputError(
-            f"{where} has ids beyond 63 bits; read them as strings, with the setting "
-            f"{setting_ref('ids', 'string')} of the file."
-        )
+    columns = _collect_narrow(layouts, types, roles, strings, where, collect_columns)
     _check_exact(layouts, columns, roles, ids)
     if any(columns[role].null_count() for role in columns if role in ID_ROLES):
         check_rows(layouts, roles, ids)
@@ -56,16 +51,20 @@ def _collect_narrow(
     types: list[_Types],
     roles: Mapping[str, str],
     strings: set[str],
+    where: str,
     collect_columns: CollectColumns,
-) -> dict[str, pl.Series] | None:
-    """Read all parts, with integer ids of 32 bits, or of 64; None if they fit neither."""
+) -> dict[str, pl.Series]:
+    """Read all parts, with integer ids of 32 bits, or of 64; `InputError` if they fit neither."""
     import polars as pl
 
     for integer in (pl.Int32, pl.Int64):
         scan = _scan_typed(layouts, types, roles, strings=strings, integer=integer)
         with suppress(pl.exceptions.InvalidOperationError):
             return collect_columns(scan, {role: pl.col(role) for role in roles}, strings)
-    return None
+    raise InputError(
+        f"{where} has ids beyond 63 bits; read them as strings, with the setting "
+        f"{setting_ref('ids', 'string')} of the file."
+    )
 
 
 def _scan_typed(
@@ -120,8 +119,7 @@ def _column_type(layout: FileLayout, role: str, name: str) -> Any:
     if role in NUMBER_ROLES:
         return pl.Float64() if types <= {int, float, bool} else pl.String()
     if types == {list}:
-        inner = {type(value) for row in layout.sample for value in row.get(name) or ()}
-        return pl.List(pl.Int64 if inner == {int} else pl.String)
+        return _list_type(layout, name)
     dtypes = (
         ({int}, pl.Int64()),
         ({int, float}, pl.Float64()),
@@ -135,6 +133,14 @@ def _column_type(layout: FileLayout, role: str, name: str) -> Any:
     raise InputError(
         f"{layout.part.path}: {name!r} is {names} in different lines; write all in one way."
     )
+
+
+def _list_type(layout: FileLayout, name: str) -> pl.List:
+    """Return the polars type of lists in JSON Lines, from the types of their first values."""
+    import polars as pl
+
+    inner = {type(value) for row in layout.sample for value in row.get(name) or ()}
+    return pl.List(pl.Int64 if inner == {int} else pl.String)
 
 
 def _check_types(layout: FileLayout, types: _Types, roles: Mapping[str, str], ids: str) -> None:
@@ -182,29 +188,38 @@ def find_string_ids(
     if ids != "auto":
         return set(roles) if ids == "string" else set()
     for role in roles:
-        kinds = ["integers" if part[role].is_integer() else "strings" for part in types]
-        other = next((number for number, kind in enumerate(kinds) if kind != kinds[0]), None)
-        if other is not None:
+        _check_alike(names, [part[role] for part in types], role, where)
+    return {role for role in roles if not types[0][role].is_integer()}
+
+
+def _check_alike(names: Sequence[str], dtypes: Sequence[Any], role: str, where: str) -> None:
+    """Raise `InputError` if ids are integers in one part file and strings in another."""
+    kinds = ["integers" if dtype.is_integer() else "strings" for dtype in dtypes]
+    for name, kind in zip(names, kinds):
+        if kind != kinds[0]:
             raise InputError(
-                f"{where}: {names[0]} has {kinds[0]} as {role} ids, {names[other]} has "
-                f"{kinds[other]}. Write them alike, or read all as strings, with the setting "
+                f"{where}: {names[0]} has {kinds[0]} as {role} ids, {name} has {kind}. Write them "
+                "alike, or read all as strings, with the setting "
                 f"{setting_ref('ids', 'string')} of the file."
             )
-    return {role for role in roles if not types[0][role].is_integer()}
 
 
 def _check_exact(
     layouts: list[FileLayout], columns: Mapping[str, pl.Series], roles: Mapping[str, str], ids: str
 ) -> None:
     """Raise `InputError` for integers that float64 has rounded."""
-    large = [role for role in NUMBER_ROLES if role in roles and has_large_numbers(columns[role])]
+    large = {
+        role: roles[role]
+        for role in NUMBER_ROLES
+        if role in roles and has_large_numbers(columns[role])
+    }
     for layout in layouts if large else ():
         if layout.format == "jsonl" and has_long_integers(layout):
             check_rows([layout], roles, ids)
         if layout.format == "parquet":
             check_exact_columns(
-                collect(scan_parquet(layout.part.plain).select(roles[role] for role in large)),
-                {role: roles[role] for role in large},
+                collect(scan_parquet(layout.part.plain).select(*large.values())),
+                large,
                 where=str(layout.part.path),
                 row_name="row",
             )
