@@ -175,9 +175,7 @@ class ListTable:
         codes = self.entries.encode_items(items, dtype=code_type(items))
         listed, scores = groups.group_all(codes, self.entries.values)
         num_rank_gaps = self._count_rank_gaps(groups)
-        merit = scores if self.order == "score" else None
-        if self.ranks is not None:
-            merit = -groups.group(self.ranks)
+        merit = self._group_merit(groups, scores)
         repeating: Duplicates = {}
         if not self._is_sorted(offsets, listed, merit, items.size):
             listed = np.require(listed, requirements="W")  # ids that are codes are the caller's
@@ -190,14 +188,13 @@ class ListTable:
                 keep_best=keep_best,
                 owns_scores=not groups.are_in_order,
             )
-            is_duplicate = self._mask_rows(groups, duplicates["item"])
-            if keep_best and is_duplicate.any():
-                kept = self._filter(~is_duplicate)
+            masks = {kind: self._mask_rows(groups, each) for kind, each in duplicates.items()}
+            if keep_best and masks["item"].any():
+                kept = self._filter(~masks["item"])
                 lists, repeating = kept.encode_unchecked(users, items, keep_best=False)
-                num_dropped = int(is_duplicate.sum())
+                num_dropped = int(masks["item"].sum())
                 lists = replace(lists, num_dropped=num_dropped, num_rank_gaps=num_rank_gaps)
                 return lists, repeating
-            masks = {"item": is_duplicate, "rank": self._mask_rows(groups, duplicates["rank"])}
             repeating = {
                 kind: self.entries.filter(mask) for kind, mask in masks.items() if mask.any()
             }
@@ -210,6 +207,14 @@ class ListTable:
             num_rank_gaps=num_rank_gaps,
         )
         return lists, repeating
+
+    def _group_merit(
+        self, groups: RowGroups, scores: NDArray[np.float64]
+    ) -> NDArray[np.float64] | None:
+        """Return the number by which entries are ranked, high first; None for the order of rows."""
+        if self.ranks is not None:
+            return -groups.group(self.ranks)
+        return scores if self.has_scores else None
 
     def _count_rank_gaps(self, groups: RowGroups) -> int:
         """Return how many lists have ranks that start after 1 or leave numbers out.

@@ -174,32 +174,22 @@ class SpilledLists:
     ) -> EncodedLists:
         """Sort the lists of each partition in memory, and write them back."""
         scores = columns.get("score")
-        disk_arrays = (columns["item"],) if scores is None else (columns["item"], scores)
+        disk_arrays = tuple(columns[name] for name in ("item", "score") if name in columns)
         num_dropped = num_rank_gaps = end = 0
         found: list[Duplicates] = []
         sorted_offsets = np.zeros_like(offsets)
         catalogue = Vocabulary.from_size("item", items.size)
         for first, last in pairwise(bounds):
-            part = slice(offsets[first], offsets[last])
-            rows = {name: np.array(column.values[part]) for name, column in columns.items()}
-            rows["user"] -= rows["user"].dtype.type(first)
-            axis = Vocabulary.from_size("user", int(last - first))
-            lists, duplicates = self._build_table(rows).encode_unchecked(
-                axis, catalogue, keep_best=keep_best
+            lists, duplicates = self._sort_partition(
+                columns, catalogue, offsets[first : last + 1], first_user=first, keep_best=keep_best
             )
-            found.append(
-                {
-                    kind: _restore_ids(table, users.select(np.arange(first, last)), items)
-                    for kind, table in duplicates.items()
-                }
-            )
+            found.append(_restore_ids(duplicates, users, items, first_user=int(first)))
             num_dropped += lists.num_dropped
             num_rank_gaps += lists.num_rank_gaps
             sorted_offsets[first + 1 : last + 1] = end + lists.offsets[1:]
             start, end = end, end + len(lists.items)
-            columns["item"].values[start:end] = lists.items
-            if scores is not None:
-                scores.values[start:end] = lists.scores
+            for array, values in zip(disk_arrays, (lists.items, lists.scores)):
+                array.values[start:end] = values
             for column in columns.values():
                 column.release()
         check_unique(_merge_duplicates(found))
@@ -213,6 +203,25 @@ class SpilledLists:
             num_rank_gaps=0 if self._has_fractional_ranks else num_rank_gaps,
             disk_arrays=disk_arrays,
         )
+
+    def _sort_partition(
+        self,
+        columns: Mapping[str, DiskArray],
+        items: Vocabulary,
+        offsets: Numbers,
+        *,
+        first_user: int,
+        keep_best: bool,
+    ) -> tuple[EncodedLists, Duplicates]:
+        """Return the lists of the users from `first_user`, and the rows that repeat a value.
+
+        `offsets` are those of their rows. Users have codes from 0 in the lists and in the rows.
+        """
+        part = slice(offsets[0], offsets[-1])
+        rows = {name: np.array(column.values[part]) for name, column in columns.items()}
+        rows["user"] -= rows["user"].dtype.type(first_user)
+        users = Vocabulary.from_size("user", len(offsets) - 1)
+        return self._build_table(rows).encode_unchecked(users, items, keep_best=keep_best)
 
     def _build_table(self, rows: Mapping[str, NDArray[Any]]) -> ListTable:
         import polars as pl
@@ -294,9 +303,18 @@ def _divide_users(offsets: Numbers, max_rows: int) -> Numbers:
     return np.array(bounds, dtype=np.int64)
 
 
-def _restore_ids(table: InteractionTable, users: Vocabulary, items: Vocabulary) -> InteractionTable:
-    """Return rows under the caller's ids instead of codes."""
-    return replace(table, users=users.ids.gather(table.users), items=items.ids.gather(table.items))
+def _restore_ids(
+    duplicates: Duplicates, users: Vocabulary, items: Vocabulary, *, first_user: int
+) -> Duplicates:
+    """Return rows under the caller's ids instead of codes; code 0 stands for `first_user`."""
+    return {
+        kind: replace(
+            table,
+            users=users.ids.gather(table.users + first_user),
+            items=items.ids.gather(table.items),
+        )
+        for kind, table in duplicates.items()
+    }
 
 
 def _merge_duplicates(found: list[Duplicates]) -> Duplicates:
