@@ -46,7 +46,6 @@ def skip_extra_users(dataset: EvaluationData) -> EvaluationData:
     if lists is not None and train is not None and "seen_in_lists" in counts:
         seen = train.interactions.slice_users(0, len(rows))
         counts["seen_in_lists"] = lists.count_listed(seen)
-    groups = {name: dataset.labels[name] for name in ("user_groups",) if name in dataset.labels}
     return replace(
         dataset,
         users=dataset.users.select(kept),
@@ -61,10 +60,15 @@ def skip_extra_users(dataset: EvaluationData) -> EvaluationData:
         source=source,
         num_rows=len(rows),
         num_probed=dataset.num_probed if has_truth[: dataset.num_probed].all() else 0,
-        labels={**dataset.labels, **_select_labels(groups, order)},
+        labels={**dataset.labels, **_select_labels(_user_groups(dataset), order)},
         slices=_select_labels(dataset.slices, order),
         derived={},
     )
+
+
+def _user_groups(dataset: EvaluationData) -> dict[str, Labels]:
+    """Return the labels of a dataset that are of users."""
+    return {name: labels for name, labels in dataset.labels.items() if name == "user_groups"}
 
 
 def _count_rows(interactions: Interactions, users: NDArray[np.int64]) -> int:

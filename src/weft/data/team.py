@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import copy_context
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from weft.data.threads import count_threads, use_one_thread
@@ -154,19 +155,22 @@ class Team:
         """Wait for work and do some of it. With `until`, return when it is done; tasks are not for
         the calling thread.
         """
-        loop, task = None, None
+        work = None
         with self._condition:
             while self._is_open and not (until is not None and until.done()):
-                loop = next((loop for loop in self._loops if not loop.is_exhausted), None)
-                if loop is None and until is None and self._tasks:
-                    task = self._tasks.popleft()
-                if loop is not None or task is not None:
+                work = self._take_work(with_tasks=until is None)
+                if work is not None:
                     break
                 self._condition.wait()
-        if loop is not None:
-            loop.step(self._condition)
-        elif task is not None:
-            task()
+        if work is not None:
+            work()
+
+    def _take_work(self, *, with_tasks: bool) -> Callable[[], None] | None:
+        """Return a step of a loop, or else a task; None if there is neither."""
+        for loop in self._loops:
+            if not loop.is_exhausted:
+                return partial(loop.step, self._condition)
+        return self._tasks.popleft() if with_tasks and self._tasks else None
 
 
 class _ThreadState(threading.local):
