@@ -45,11 +45,16 @@ class SparkResult(Result):
 
     def collected(self) -> Result:
         """Return a Result with the values of users in the memory of this process."""
-        values = {each.name: getattr(self, each.name) for each in fields(Result)}
+        values = _field_values(self)
         if self.partition_results is not None:
             tables = collect_user_tables(self.partition_results)
             values["per_user"], values["user_labels"] = tables
         return Result(**values)
+
+
+def _field_values(result: Result) -> dict[str, Any]:
+    """Return the arguments that build a Result with the content of another."""
+    return {each.name: getattr(result, each.name) for each in fields(Result)}
 
 
 def evaluate(
@@ -122,7 +127,7 @@ def _evaluate(
         result, results = evaluate_partitions(
             partitions, reader.origins, arguments, positions, engine="Spark"
         )
-        values = {each.name: getattr(result, each.name) for each in fields(Result)}
+        values = _field_values(result)
         if not arguments["per_user"]:
             return SparkResult(**values)
         assert isinstance(results, SparkPartitions)

@@ -86,18 +86,25 @@ class _JobWatch(threading.Thread):
     def _poll(self, show: ShowProgress) -> None:
         if self._context._jsc is None:
             return
+        stages = self._active_stages()
+        if stages:
+            show(
+                sum(stage.numCompletedTasks for stage in stages),
+                sum(stage.numTasks for stage in stages),
+            )
+        if self._is_cluster:
+            self._read_log()
+            is_idle = bool(stages) and not any(stage.numActiveTasks for stage in stages)
+            self._check_executors(is_idle=is_idle)
+
+    def _active_stages(self) -> list[Any]:
+        """Return what Spark knows of the stages that run."""
         tracker = self._context.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        known = [stage for stage in stages if stage is not None]
-        if known:
-            show(
-                sum(stage.numCompletedTasks for stage in known),
-                sum(stage.numTasks for stage in known),
-            )
-        if not self._is_cluster:
-            return
-        self._read_log()
-        is_idle = bool(known) and not any(stage.numActiveTasks for stage in known)
+        return [stage for stage in stages if stage is not None]
+
+    def _check_executors(self, *, is_idle: bool) -> None:
+        """Report that there is no executor, if tasks have waited for one for long."""
         # The driver counts as one.
         if not is_idle or self._context._jsc.sc().getExecutorMemoryStatus().size() > 1:
             self._idle_since = None

@@ -118,16 +118,21 @@ def _create_session(address: str) -> SparkSession:
             with ignore_pandas_warning():
                 created = builder.getOrCreate()
         except (PySparkException, java_error()) as error:
-            reason = root_cause(str(error)).rstrip(".")
-            errors = [line for line in output.read_lines() if "rror" in line or "xception" in line]
-            more = f" Message of Java: {errors[0].strip()}" if errors else ""
-            raise EngineError(f"Spark cannot be started at {address!r}: {reason}.{more}") from None
+            raise _start_error(address, error, output.read_lines()) from None
         finally:
             if output is not _java_output:
                 output.close()
     if not address.startswith("local"):
         _start_log(created)
     return created
+
+
+def _start_error(address: str, error: Exception, lines: list[str]) -> EngineError:
+    """Return the error of a session that could not be started; `lines` are the output of Java."""
+    reason = root_cause(str(error)).rstrip(".")
+    errors = [line for line in lines if "rror" in line or "xception" in line]
+    more = f" Message of Java: {errors[0].strip()}" if errors else ""
+    return EngineError(f"Spark cannot be started at {address!r}: {reason}.{more}")
 
 
 def _start_log(spark: SparkSession) -> None:
