@@ -134,17 +134,21 @@ class Batch:
             raw_scores = torch.full_like(truth.values, -torch.inf)
         self.has_truth, self.raw_scores = has_truth, raw_scores
         self.is_missing = self.is_tie_free = predictions is None
-        error_counts = [*truth.error_counts.items()]
         if self.lists is not None:
             self.is_missing, self.is_tie_free = self.lists.is_missing, self.lists.is_order_given
-            error_counts += self.lists.error_counts.items()
-        for name, count in error_counts:
-            self.validation.add(name, count)
+        self._add_input_errors()
         self._gains: dict[str, Tensor] = {}
         self._ideal_gains: dict[str, tuple[Tensor, Tensor]] = {}
         self._topk: dict[tuple[int, ...], TopK] = {}
         self._cache: dict[object, Any] = {}
         self.user_values: dict[object, Tensor] = {}  # by the names of metrics, and cut-offs
+
+    def _add_input_errors(self) -> None:
+        """Add the errors that were counted when the truth and the lists were read."""
+        for source in (self.truth, self.lists):
+            if source is not None:
+                for name, count in source.error_counts.items():
+                    self.validation.add(name, count)
 
     def _select_relevant(self, threshold: float | None) -> SparseRows:
         self.validation.check_ratings(self.truth, threshold)
@@ -196,25 +200,29 @@ class Batch:
 
         Return False if scores contain NaN or +inf, which must be refused."""
         depth, scores = self.depth, self.scores
-        if scores is not None and depth and self.tie_rule.name == "index" and scores.data.numel():
-            self.scan = get_kernel(self.device).scan(
-                scores, depth + 1, self.relevant, self.counts_ranks
-            )
-            self.ranking = Ranking.from_lists(self.scan.values, self.scan.items)
-        elif scores is not None and depth:
-            self.ranking = self.tie_rule.rank(
-                scores, depth + 1, user_keys=self.user_keys, relevant=self.relevant
-            )
-        elif self.lists is not None and depth:
-            self.ranking = Ranking(*self.ordered_lists.top(depth))
-        elif depth:
-            items = torch.full((self.size, depth + 1), -1, device=self.device)
-            self.ranking = Ranking(items, items.to(self.dtype).fill_(-torch.inf))
         if depth:
+            self.ranking = self._rank_items()
             self.items, self.values = self.ranking.items[:, :depth], self.ranking.values[:, :depth]
         if scores is None or scores.data.numel() == 0:
             return True
         return not self.validation.has_invalid(self.values[:, 0] if depth else scores.data.amax(1))
+
+    def _rank_items(self) -> Ranking:
+        """Return the ranking to `depth + 1`; set `scan` if one pass over the scores gives it."""
+        depth, scores = self.depth, self.scores
+        if self.lists is not None:
+            return Ranking(*self.ordered_lists.top(depth))
+        if scores is None:
+            items = torch.full((self.size, depth + 1), -1, device=self.device)
+            return Ranking(items, items.to(self.dtype).fill_(-torch.inf))
+        if self.tie_rule.name == "index" and scores.data.numel():
+            self.scan = get_kernel(self.device).scan(
+                scores, depth + 1, self.relevant, self.counts_ranks
+            )
+            return Ranking.from_lists(self.scan.values, self.scan.items)
+        return self.tie_rule.rank(
+            scores, depth + 1, user_keys=self.user_keys, relevant=self.relevant
+        )
 
     @cached_property
     def ordered_lists(self) -> BatchLists:

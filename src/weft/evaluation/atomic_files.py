@@ -260,14 +260,19 @@ class _Stage:
         path = self._folder / name
         is_link = path.is_symlink() and os.readlink(path) == self._link_text(name)
         is_folder = shown.is_dir() and not shown.is_symlink()
-        if is_link and (is_folder or not os.path.lexists(shown)):
-            path.unlink()
-        if is_folder and not os.path.lexists(path):
-            shown.rename(path)
-        elif is_link and shown.is_symlink():
+        if is_folder:
+            if is_link:
+                path.unlink()
+            if not os.path.lexists(path):
+                shown.rename(path)
+        elif not is_link:
+            return
+        elif shown.is_symlink():
             link = self._path / "link"
             link.unlink(missing_ok=True)
             link.symlink_to(os.readlink(shown).removeprefix(_UP))
             os.replace(link, path)
-        elif is_link and shown.exists():
+        elif shown.exists():
             os.replace(shown, path)
+        else:
+            path.unlink()

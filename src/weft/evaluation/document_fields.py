@@ -7,11 +7,12 @@ shows that a file was damaged, not who wrote it: every index is checked.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NoReturn, TypeVar
 
 from weft.errors import InputError
 
+Value = TypeVar("Value")
 _SHOWN_LENGTH = 60  # of a wrong value in a message
 
 
@@ -44,6 +45,13 @@ def check_mapping(
             if name not in names:
                 reject(f"{field}[{describe(name)}]", describe(value[name]), "no such field")
     return dict(value)
+
+
+def check_optional(
+    value: object, field: str, check: Callable[[object, str], Value]
+) -> Value | None:
+    """Return None, or a value that passes `check`."""
+    return None if value is None else check(value, field)
 
 
 def check_list(value: object, field: str, length: int | None = None) -> list[Any]:

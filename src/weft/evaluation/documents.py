@@ -104,14 +104,8 @@ def _read_content(path: Path) -> bytes:
 def _to_json(value: Any, tensors: list[Tensor]) -> Any:
     """Return plain values for JSON, and append tensors to `tensors`."""
     if isinstance(value, Tensor):
-        name = str(value.dtype).removeprefix("torch.")
-        if name not in _DTYPES or value.layout != torch.strided or value.is_quantized:
-            raise SettingError(
-                f"a state holds a {value.layout} tensor of {value.dtype}, which cannot be saved; "
-                f"expected a dense tensor of {', '.join(_DTYPES)}."
-            )
         tensors.append(value)
-        return {_TENSOR: [name, list(value.shape)]}
+        return {_TENSOR: [_dtype_name(value), list(value.shape)]}
     if isinstance(value, Mapping):
         return {_escape(name): _to_json(one, tensors) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -122,6 +116,17 @@ def _to_json(value: Any, tensors: list[Tensor]) -> Any:
         f"a state holds a {type(value).__name__}, which cannot be saved; expected tensors, "
         "numbers and texts."
     )
+
+
+def _dtype_name(tensor: Tensor) -> str:
+    """Return the name of a tensor's type. Raises `SettingError` if it cannot be saved."""
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name not in _DTYPES or tensor.layout != torch.strided or tensor.is_quantized:
+        raise SettingError(
+            f"a state holds a {tensor.layout} tensor of {tensor.dtype}, which cannot be saved; "
+            f"expected a dense tensor of {', '.join(_DTYPES)}."
+        )
+    return name
 
 
 def _escape(name: Any) -> str:
@@ -157,11 +162,7 @@ class _TensorReader:
         }
 
     def _read_tensor(self, form: Any, field: str) -> Tensor:
-        name, lengths = check_list(form, field, 2)
-        if not isinstance(name, str) or name not in _DTYPES:
-            reject(f"the type of {field}", describe(name), f"one of {', '.join(_DTYPES)}")
-        dtype = _DTYPES[name]
-        shape = [check_whole(one, f"the shape of {field}") for one in check_list(lengths, field)]
+        dtype, shape = _read_form(form, field)
         size = math.prod(shape) * dtype.itemsize
         bounds = math.prod(max(1, length) for length in shape) * dtype.itemsize
         chunk = self._content[self._position : self._position + size]
@@ -179,3 +180,12 @@ class _TensorReader:
         """Raise `InputError` if there are bytes of no tensor."""
         if left := len(self._content) - self._position:
             reject("its content", f"{left:,} bytes longer than its tensors", "nothing after them")
+
+
+def _read_form(form: Any, field: str) -> tuple[torch.dtype, list[int]]:
+    """Return the type and the shape of a tensor."""
+    name, lengths = check_list(form, field, 2)
+    if not isinstance(name, str) or name not in _DTYPES:
+        reject(f"the type of {field}", describe(name), f"one of {', '.join(_DTYPES)}")
+    shape = [check_whole(one, f"the shape of {field}") for one in check_list(lengths, field)]
+    return _DTYPES[name], shape

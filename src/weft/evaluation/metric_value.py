@@ -12,6 +12,7 @@ from weft.evaluation.document_fields import (
     check_list,
     check_mapping,
     check_number,
+    check_optional,
     check_text,
     check_whole,
     reject,
@@ -112,18 +113,16 @@ class MetricValue:
         for name in ("metric", "k", "value", "std_error", "users", "higher_is_better"):
             if name not in fields:
                 reject(f"{field}[{name!r}]", "missing", "a value")
-        k, users, target = (fields.get(name) for name in ("k", "users", "target"))
-        is_better = fields["higher_is_better"]
         cell = check_list(fields.get("cell", []), f"{field}['cell']")
         parts = check_list(fields.get("parts", []), f"{field}['parts']")
         return cls(
             metric=check_text(fields["metric"], f"{field}['metric']"),
-            k=None if k is None else check_whole(k, f"{field}['k']"),
-            users=None if users is None else check_whole(users, f"{field}['users']"),
-            higher_is_better=None
-            if is_better is None
-            else check_flag(is_better, f"{field}['higher_is_better']"),
-            target=None if target is None else check_number(target, f"{field}['target']"),
+            k=check_optional(fields["k"], f"{field}['k']", check_whole),
+            users=check_optional(fields["users"], f"{field}['users']", check_whole),
+            higher_is_better=check_optional(
+                fields["higher_is_better"], f"{field}['higher_is_better']", check_flag
+            ),
+            target=check_optional(fields.get("target"), f"{field}['target']", check_number),
             cell=tuple(check_text(one, f"{field}['cell']") for one in cell),
             parts=tuple(float(check_number(one, f"{field}['parts']")) for one in parts),
             **{

@@ -115,14 +115,9 @@ def _read_fields(
     for name in ("values", "name", "counts", "notes", "settings", "provenance", "per_user"):
         if name not in document:
             reject(name, "missing", "a value")
-    rows = check_list(document["values"], "values")
-    values = tuple(MetricValue.from_dict(row, f"values[{n}]") for n, row in enumerate(rows))
-    if len({one.name for one in values}) < len(values):
-        reject("values", describe(rows), "each value once")
+    values = _read_values(document["values"])
     counts = check_mapping(document["counts"], "counts")
-    provenance = check_mapping(document["provenance"], "provenance")
-    for name in _PROVENANCE & provenance.keys():
-        check_mapping(provenance[name], f"provenance[{name!r}]")
+    provenance = _read_provenance(document["provenance"])
     digests = check_mapping(document.get(_DIGESTS, {}), _DIGESTS)  # missing from older files
     fields = {
         "values": values,
@@ -139,6 +134,23 @@ def _read_fields(
     }
     files = {name: _file_name(name, document.get(name)) for name in _USER_TABLES}
     return fields, files, {name: check_text(digests[name], _DIGESTS) for name in digests}
+
+
+def _read_values(plain: object) -> tuple[MetricValue, ...]:
+    """Return the values of a result, each name once."""
+    rows = check_list(plain, "values")
+    values = tuple(MetricValue.from_dict(row, f"values[{n}]") for n, row in enumerate(rows))
+    if len({one.name for one in values}) < len(values):
+        reject("values", describe(rows), "each value once")
+    return values
+
+
+def _read_provenance(plain: object) -> dict[str, Any]:
+    """Return the provenance, in which the fields of `_PROVENANCE` are mappings."""
+    provenance = check_mapping(plain, "provenance")
+    for name in _PROVENANCE & provenance.keys():
+        check_mapping(provenance[name], f"provenance[{name!r}]")
+    return provenance
 
 
 def _read_document(path: Path) -> dict[str, Any]:
