@@ -398,11 +398,11 @@ def interrupted(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "_SAVE_SECONDS", 0.0)
     add, calls = weft.Evaluator.add, []
 
-    def broken(self, inputs):
+    def broken(self, inputs, batch=None):
         calls.append(1)
         if len(calls) == 3:
             raise Breaking
-        return add(self, inputs)
+        return add(self, inputs, batch)
 
     with monkeypatch.context() as patch:
         patch.setattr(weft.Evaluator, "add", broken)
