@@ -9,6 +9,7 @@ import weft
 from metric_cases import BUILT_IN, make_labels
 from weft.batch.batch import BatchInputs, RankingOptions, open_batch
 from weft.data.targets import read_target
+from weft.evaluation.update_inputs import select_seen
 from weft.metrics import accumulators, state_layout
 from weft.metrics.accumulators import (
     Accumulator,
@@ -151,7 +152,7 @@ def test_offered_items_per_user_sum_to_the_batch_total(evaluated):
     scores[2, :3] = -torch.inf
     made = evaluator(["RSP@3"])
     rows = read_target(TARGET, USERS, num_items=ITEMS, device=scores.device)
-    seen = made._seen(made.inputs["train"], EVERYONE, scores.device)
+    seen = select_seen(made.inputs["train"], EVERYONE, scores.device)
     inputs = BatchInputs(scores, rows, EVERYONE, seen=seen)
     with open_batch(inputs, RankingOptions(TieRule(), 3)) as batch:
         everything, cells = batch.offered.by_user(only_evaluated=evaluated)

@@ -20,6 +20,7 @@ from weft.evaluation.bootstrap import bootstrap_interval, group_acceleration
 from weft.evaluation.contributions import LocalContributions, UserContributions
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.resample_weights import poisson_weights
+from weft.evaluation.update_inputs import select_seen
 
 USERS, ITEMS, CUTOFFS = 40, 25, [3, 10]
 GENERATOR = torch.Generator().manual_seed(6)
@@ -153,7 +154,7 @@ def _compare(found, metrics, scores, train, **settings):
             truth,
             users=copies,
             user_keys=rows,  # where lists are drawn among ties, copies draw as the originals
-            seen=again._seen(again.inputs["train"], copies, scores.device)
+            seen=select_seen(again.inputs["train"], copies, scores.device)
             if again.masks_seen
             else None,
         )

@@ -26,6 +26,7 @@ from weft.data.features import read_positional_features
 from weft.data.labels import read_positional_labels
 from weft.data.targets import read_target
 from weft.errors import InputError, render
+from weft.evaluation.update_inputs import select_seen
 from weft.metrics.names import parse_name
 from weft.metrics.registry import build_metric, needs_cutoff
 from weft.ranking import TIE_RULES
@@ -395,7 +396,6 @@ def test_host_inputs_are_sent_without_synchronization():
     dense = torch.zeros(3, ITEMS)
     dense[0, [1, 3]], dense[2, 5] = 1, 1
     train = Train.read(torch.ones(4, ITEMS))
-    evaluator = weft.Evaluator("Recall", 2, train=train)
     with SynchronizationGuard("meta", may_send=True):
         for target in (lists, as_ids(dense), dense, forms(dense)["csr"], csr_matrix(dense.numpy())):
             rows = read_target(target, 3, num_items=ITEMS, device=nowhere)
@@ -404,7 +404,7 @@ def test_host_inputs_are_sent_without_synchronization():
                 for part in (rows.offsets, rows.items, rows.values, rows.rows, rows.keys)
             } == {nowhere}
             assert len(rows.items) == 3
-        seen = evaluator._seen(train, [2, 0], nowhere)
+        seen = select_seen(train, [2, 0], nowhere)
         assert (len(seen.items), seen.items.device) == (2 * ITEMS, nowhere)
 
 

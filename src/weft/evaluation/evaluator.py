@@ -11,17 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from weft.batch.batch import Batch, BatchInputs, RankingOptions, rank_batch
-from weft.batch.input_validation import validation_for
-from weft.data import BatchLists, Labels, Train
+from weft.data import BatchLists, Labels
 from weft.data.dataset import EvaluationData
-from weft.data.devices import is_host_readable, run_eagerly, to_device
+from weft.data.devices import run_eagerly
 from weft.data.evaluation_inputs import read_positional_inputs
 from weft.data.labels import read_positional_labels
-from weft.data.targets import read_target
 from weft.data.team import open_team
-from weft.data.tensors import SparseRows
 from weft.data.threads import count_threads, one_thread
-from weft.errors import InputError, MissingInput, SettingError, setting_ref
+from weft.errors import MissingInput, SettingError, setting_ref
 from weft.evaluation.contributions import UserContributions
 from weft.evaluation.counts import BatchCounter
 from weft.evaluation.evaluator_state import BatchTransaction, EvaluatorState
@@ -29,25 +26,13 @@ from weft.evaluation.finalize import RunReport, finalize
 from weft.evaluation.metric_set import MetricClasses, MetricSet, check_metric_objects
 from weft.evaluation.result import Result
 from weft.evaluation.settings import EvaluationSettings
-from weft.evaluation.state import (
-    combine_states,
-)
-from weft.metrics.base.batch_checks import (
-    check_batch,
-    check_item_numbers,
-    check_users,
-    count_users_outside,
-    replace_invalid_scores,
-)
+from weft.evaluation.state import combine_states
+from weft.evaluation.update_inputs import read_update
+from weft.metrics.base.batch_checks import count_users_outside
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.profiles import find_profile, spell_out
-from weft.metrics.registry import expand_metrics
+from weft.metrics.registry import METRIC_SETTINGS, expand_metrics
 from weft.ranking import TieRule
-
-# Train rows are padded to the longest on a device, where user indices are there too, if the longest
-# has at most one in so many of all items: temporaries are then no larger than the scores. Longer
-# rows are looked up on the host, which synchronizes.
-_PADDING_RATIO = 8
 
 
 class Evaluator(EvaluatorState):
@@ -194,27 +179,7 @@ class Evaluator(EvaluatorState):
         self.drops_repeats = settings.repeated_users == "drop"
         self.rule = TieRule(settings.ties or "index", settings.seed, item_keys)
         self.estimator = settings.rank_estimator()
-        counting = {
-            "relevance_threshold": settings.relevance_threshold,
-            "ties": settings.ties,
-            "seed": settings.seed,
-            "empty_users": settings.empty_users,
-        }
-        objects = [metric for metric in settings.metrics if isinstance(metric, BaseMetric)]
-        if objects:
-            check_metric_objects(objects, counting, inputs)
-        if settings.exposure and self.num_items is None:
-            raise MissingInput(
-                f"{setting_ref('exposure', True)} counts the recommendations of each item and "
-                f"needs {setting_ref('num_items')}, or {setting_ref('train')}."
-            )
-        self.metric_set = metric_set or MetricSet(
-            classes,
-            inputs=inputs,
-            counting=counting,
-            slices=slices,
-            exposure=self.num_items if settings.exposure else None,
-        )
+        self.metric_set = self._build_metric_set(classes, metric_set)
         self._ranking = RankingOptions(
             self.rule,
             self.metric_set.depth,
@@ -229,6 +194,28 @@ class Evaluator(EvaluatorState):
         self.counter = BatchCounter(self.metric_set.cutoffs, inputs.get("user_groups"), slices)
         self._is_persistent = False
         self._begin(torch.device("cpu"))
+
+    def _build_metric_set(self, classes: MetricClasses, known: MetricSet | None) -> MetricSet:
+        """Return `known`, or else the metrics of these classes.
+
+        Raises an error for metric objects or `exposure` that do not fit the run."""
+        settings = self.settings
+        counting = {name: getattr(settings, name) for name in METRIC_SETTINGS}
+        objects = [metric for metric in settings.metrics if isinstance(metric, BaseMetric)]
+        if objects:
+            check_metric_objects(objects, counting, self.inputs)
+        if settings.exposure and self.num_items is None:
+            raise MissingInput(
+                f"{setting_ref('exposure', True)} counts the recommendations of each item and "
+                f"needs {setting_ref('num_items')}, or {setting_ref('train')}."
+            )
+        return known or MetricSet(
+            classes,
+            inputs=self.inputs,
+            counting=counting,
+            slices=self.slices,
+            exposure=self.num_items if settings.exposure else None,
+        )
 
     def set_profile(self, profile: str) -> None:
         """Name the metrics, which have the parameters of a profile already, as it does."""
@@ -259,96 +246,28 @@ class Evaluator(EvaluatorState):
         target on it, whose number of interactions is data, `bootstrap`, `repeated_users="drop"`,
         `extra_users="skip"`, and masking by very long train rows; `docs/devices.md` lists the forms
         that never do."""
-        if user_indices is None:
-            self._check_user_indices()
-        scores, users = check_batch(preds, user_indices, first=self._num_rows)
-        num_rows = len(scores)
-        scores, num_invalid = replace_invalid_scores(scores, self.settings.nan_scores)
-        candidates = None if items is None else check_item_numbers(items, scores)
-        num_items = self._check_num_items(scores.shape[1], has_candidates=candidates is not None)
-        if "user_groups" in self.inputs:
-            check_users(users, self.inputs["user_groups"].size, "user_groups")
-        for name, labels in self.slices.items():
-            check_users(users, labels.size, f"slices[{name!r}]")
-        truth = read_target(
-            target, num_rows, num_items=num_items, device=scores.device, candidates=candidates
+        read = read_update(
+            self,
+            preds,
+            target,
+            user_indices,
+            items,
+            first_row=self._num_rows,
+            known_items=self._num_items,
         )
-        if self.settings.implicit:
-            truth = replace(truth, values=torch.ones_like(truth.values))
-        if self.settings.extra_users == "skip":
-            rows = truth.lengths.nonzero().flatten()
-            scores, users, truth = scores[rows], users[rows], truth.select_rows(rows)
-            candidates = None if candidates is None else candidates[rows]
-            if user_indices is not None:
-                user_indices = torch.as_tensor(user_indices)
-                user_indices = user_indices[rows.to(user_indices.device)]
-        predictions: Tensor | BatchLists = scores
-        if candidates is not None:
-            predictions = validation_for(scores.device).read_candidates(
-                scores, candidates, users=users, num_items=num_items
-            )
-        seen = None
-        if self.masks_seen:
-            seen = self._seen(self.inputs["train"], user_indices, scores.device)
+        users = read.batch.users
         team = open_team(count_threads(self.settings.threads))
         with team, BatchTransaction(self) as transaction:
-            self._add(BatchInputs(predictions, truth, users, seen=seen), transaction)
-            self.counts[self.counter.names.index("users_without_truth")] += num_rows - len(scores)
-            self.counts[self.counter.names.index("bad_scores")] += num_invalid
-            self._num_rows += num_rows
-            self._num_items = num_items
+            self._add(read.batch, transaction)
+            num_skipped = read.num_rows - len(users)
+            self.counts[self.counter.names.index("users_without_truth")] += num_skipped
+            self.counts[self.counter.names.index("bad_scores")] += read.num_invalid
+            self._num_rows += read.num_rows
+            self._num_items = read.num_items
             if user_indices is None:
                 self._has_user_indices = False
             else:
                 self._users.append(users)
-
-    def _check_user_indices(self) -> None:
-        """Raise `InputError` if a setting needs the user indices of a batch."""
-        if self.masks_seen:
-            raise InputError(
-                "update() needs user_indices, to know whose seen items to mask; or give "
-                f"{setting_ref('mask_seen', False)}."
-            )
-        reasons = {
-            "the groups of the users": "user_groups" in self.inputs,
-            "which users were counted already": self.drops_repeats,
-            "which slice users are in": self.slices,
-            "users by something that stays the same, to resample them": self.settings.bootstrap,
-        }
-        for reason, is_needed in reasons.items():
-            if is_needed:
-                raise InputError(f"update() needs user_indices, to know {reason}.")
-
-    def _check_num_items(self, width: int, *, has_candidates: bool) -> int:
-        """Return the number of items; raise `InputError` if batches do not agree on it."""
-        if has_candidates and self.num_items is None:
-            raise InputError(
-                "update() with items= needs to know how many items there are; give the Evaluator "
-                "num_items=."
-            )
-        expected = self._num_items if self.num_items is None else self.num_items
-        if has_candidates or expected is None or width == expected:
-            return width if expected is None else expected
-        known = (
-            f"an earlier batch had {expected}"
-            if self.num_items is None
-            else f"num_items={expected}"
-        )
-        raise InputError(f"preds has {width} items, but {known}; give one column per item.")
-
-    def _seen(self, train: Train, users: Any, device: torch.device) -> SparseRows:
-        """Return the train rows of the users, looked up on the host if their indices are there."""
-        indices = torch.as_tensor(users).long()
-        if (
-            not is_host_readable(indices.device)
-            and train.on_device.max_length * _PADDING_RATIO <= train.num_items
-        ):
-            return train.on_device.select(to_device(indices, device))
-        indices = indices.cpu()
-        check_users(indices, train.interactions.num_users, "train")
-        return SparseRows.from_interactions(
-            train.interactions.select_users(indices.numpy()), device
-        )
 
     def rank(self, inputs: BatchInputs) -> Batch:
         """Return a ranked batch, for `add`. Nothing of the evaluator changes: any thread may."""
@@ -365,16 +284,8 @@ class Evaluator(EvaluatorState):
     def _add(
         self, inputs: BatchInputs, transaction: BatchTransaction, batch: Batch | None = None
     ) -> None:
+        self._check_estimator(inputs)
         predictions = inputs.predictions
-        is_sampled = isinstance(predictions, BatchLists) and (
-            inputs.sample_sizes is not None or predictions.is_missing
-        )
-        if self.estimator is not None and predictions is not None and not is_sampled:
-            raise SettingError(
-                f"{setting_ref('estimator', self.estimator.method)} needs candidates with "
-                "uniformly drawn negatives, and how many there were to draw from; give "
-                f"{setting_ref('strategy', 'sampled')}, or leave the estimator out."
-            )
         is_complete = isinstance(predictions, BatchLists) and predictions.is_complete
         self._has_lists = isinstance(predictions, BatchLists) and not is_complete
         self._has_candidates |= (
@@ -382,6 +293,21 @@ class Evaluator(EvaluatorState):
         )
         with closing(batch or self.rank(inputs)) as ranked:
             self._accumulate(ranked, transaction)
+
+    def _check_estimator(self, inputs: BatchInputs) -> None:
+        """Raise `SettingError` if an estimator is given for predictions that are not sampled."""
+        predictions = inputs.predictions
+        if self.estimator is None or predictions is None:
+            return
+        is_sampled = isinstance(predictions, BatchLists) and (
+            inputs.sample_sizes is not None or predictions.is_missing
+        )
+        if not is_sampled:
+            raise SettingError(
+                f"{setting_ref('estimator', self.estimator.method)} needs candidates with "
+                "uniformly drawn negatives, and how many there were to draw from; give "
+                f"{setting_ref('strategy', 'sampled')}, or leave the estimator out."
+            )
 
     def _accumulate(self, batch: Batch, transaction: BatchTransaction) -> None:
         by_user = self.stores_contributions

@@ -117,9 +117,8 @@ class EvaluationRun:
         for number, (start, stop) in enumerate(spans):
             inputs, following = self._batch(start, stop), None
             if is_ahead and is_host_readable(inputs.users.device):
-                following = inputs, team.submit(self.evaluator.rank, inputs)
-                if number == len(spans) - 1:
-                    self._digests = team.submit(self._digest_data)
+                is_last = number == len(spans) - 1
+                following = inputs, self._rank_ahead(inputs, team, is_last=is_last)
             if ahead is not None:
                 yield ahead[0], team.result(ahead[1])
             if following is None:
@@ -129,6 +128,13 @@ class EvaluationRun:
             yield ahead[0], team.result(ahead[1])
             if self._digests is not None:
                 team.result(self._digests)
+
+    def _rank_ahead(self, inputs: BatchInputs, team: Team, *, is_last: bool) -> Future[Batch]:
+        """Start to rank a batch; after the last one, also to compute the digests of the data."""
+        ranked = team.submit(self.evaluator.rank, inputs)
+        if is_last:
+            self._digests = team.submit(self._digest_data)
+        return ranked
 
     # ----------------------------------------------------------------------------------------------
 

@@ -204,23 +204,29 @@ def _build_evaluator(document: Mapping[str, Any]) -> Evaluator:
     for name in _AFFIXES:
         check_text(settings[name], name)
     profile = settings.pop("profile")
-    inputs = check_mapping(document["inputs"], "inputs")
-    slices = {
-        name: _read_labels(labels, f"slices[{name!r}]")
-        for name, labels in check_mapping(inputs.pop("slices", None), "inputs['slices']").items()
-    }
-    read_inputs: dict[str, Any] = {name: _read_input(name, value) for name, value in inputs.items()}
-    for name, value in read_inputs.items():
-        size = value.num_items if isinstance(value, Train) else value.size
-        if name != "user_groups" and size != settings["num_items"]:
-            reject(name, f"for {size} items", f"{settings['num_items']} items, as in num_items")
+    inputs = _read_inputs(document["inputs"], settings["num_items"])
     try:
-        evaluator = Evaluator(**settings, **read_inputs, slices=slices)
+        evaluator = Evaluator(**settings, **inputs)
     except MemoryError:
         reject("num_items", describe(settings["num_items"]), "as many as fit into the memory")
     if profile is not None:  # the metrics have its parameters already
         evaluator.set_profile(check_choice("profile", profile, choices(ProfileName)))
     return evaluator
+
+
+def _read_inputs(plain: object, num_items: object) -> dict[str, Any]:
+    """Build the inputs and the slices of an evaluator; inputs by item have `num_items`."""
+    inputs = check_mapping(plain, "inputs")
+    slices = {
+        name: _read_labels(labels, f"slices[{name!r}]")
+        for name, labels in check_mapping(inputs.pop("slices", None), "inputs['slices']").items()
+    }
+    read_inputs = {name: _read_input(name, value) for name, value in inputs.items()}
+    for name, value in read_inputs.items():
+        size = value.num_items if isinstance(value, Train) else value.size
+        if name != "user_groups" and size != num_items:
+            reject(name, f"for {size} items", f"{num_items} items, as in num_items")
+    return {**read_inputs, "slices": slices}
 
 
 def _plain_input(value: Train | Labels | Features) -> dict[str, Any]:

@@ -64,10 +64,7 @@ def validate_state(state: Mapping[str, Any], evaluator: EvaluatorState) -> Evalu
 def _validate_rows(rows: object, evaluator: EvaluatorState, num_rows: int) -> dict[str, Tensor]:
     """Return the rows by user: indices inside of the inputs, and tensors of the same length."""
     rows = check_mapping(rows, "rows")
-    labels = [*evaluator.slices.values()]
-    if "user_groups" in evaluator.inputs:
-        labels.append(evaluator.inputs["user_groups"])
-    num_users = min((one.size for one in labels), default=None)
+    num_users = _count_labelled_users(evaluator)
     users = check_codes(rows.get("users"), "rows['users']", num_users)
     length = len(users) if evaluator.drops_repeats else None
     known = {"users"}
@@ -77,13 +74,19 @@ def _validate_rows(rows: object, evaluator: EvaluatorState, num_rows: int) -> di
     contributed = {name for name in rows if name.startswith(ROW_PREFIX)}
     if contributed and evaluator.stores_contributions:
         known |= contributed
-        _check_contributions(
-            {name.removeprefix(ROW_PREFIX): rows[name] for name in contributed}, evaluator, length
-        )
+        _check_contributions(rows, evaluator, length)
     if evaluator.drops_repeats and len(users) and not contributed:
         reject("rows", "without the contributions of users", "those of each user")
     check_mapping(rows, "rows", known)
     return rows
+
+
+def _count_labelled_users(evaluator: EvaluatorState) -> int | None:
+    """Return the number of users that all slices and user groups label; None without any."""
+    labels = [*evaluator.slices.values()]
+    if "user_groups" in evaluator.inputs:
+        labels.append(evaluator.inputs["user_groups"])
+    return min((one.size for one in labels), default=None)
 
 
 def _check_table(
@@ -98,7 +101,12 @@ def _check_table(
 def _check_contributions(
     rows: Mapping[str, Any], evaluator: EvaluatorState, length: int | None
 ) -> None:
-    """Check the rows of `UserContributions`."""
+    """Check the rows of `UserContributions`, whose names have the prefix."""
+    rows = {
+        name.removeprefix(ROW_PREFIX): row
+        for name, row in rows.items()
+        if name.startswith(ROW_PREFIX)
+    }
     layout = evaluator.metric_set.layout
     num_counts = len(evaluator.counter.names) if evaluator.drops_repeats else 0
     num_terms = layout.other_sums.stop - layout.other_sums.start

@@ -41,19 +41,20 @@ def check_tensor(
     shape: tuple[int | None, ...],
 ) -> Tensor:
     """Return a dense tensor of one of these types; None in `shape` is any length."""
-    is_valid = (
-        isinstance(value, Tensor)
-        and value.layout == torch.strided
-        and value.dtype in dtypes
-        and len(shape) == value.ndim
-        and all(wanted in (None, length) for wanted, length in zip(shape, value.shape))
-    )
-    if not is_valid:
+    if not (isinstance(value, Tensor) and value.dtype in dtypes and _has_shape(value, shape)):
         lengths = ", ".join("n" if length is None else str(length) for length in shape)
         names = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
         reject(field, describe(value), f"a tensor [{lengths}] of {names}")
-    assert isinstance(value, Tensor)
     return value.detach()
+
+
+def _has_shape(tensor: Tensor, shape: tuple[int | None, ...]) -> bool:
+    """Return True for a dense tensor of a shape, in which None is any length."""
+    return (
+        tensor.layout == torch.strided
+        and len(shape) == tensor.ndim
+        and all(wanted in (None, length) for wanted, length in zip(shape, tensor.shape))
+    )
 
 
 def check_codes(

@@ -221,16 +221,14 @@ class AUC(_PairMetric):
 
     def check_states(self, states: Mapping[str, State]) -> None:
         counts = list(states.get("row_counts", ()))
-        is_valid = all(
-            rows.shape[1:] == (3,) and rows.dtype == torch.int64 and (rows >= 0).all()
-            for rows in counts
+        positives, negatives = (
+            list(states.get(name, ())) for name in ("positive_scores", "negative_scores")
         )
-        for column, name in ((1, "positive_scores"), (2, "negative_scores")):
-            numbers = sum(int(rows[:, column].sum()) for rows in counts) if is_valid else -1
-            scores = list(states.get(name, ()))
-            is_valid = is_valid and numbers == sum(map(len, scores))
-            is_valid = is_valid and all(one.ndim == 1 and one.is_floating_point() for one in scores)
-        if not is_valid:
+        if not (
+            all(map(_are_row_counts, counts))
+            and _are_scores(positives, sum(int(rows[:, 1].sum()) for rows in counts))
+            and _are_scores(negatives, sum(int(rows[:, 2].sum()) for rows in counts))
+        ):
             raise InputError(
                 f"the state 'row_counts' of {self.spec} does not fit its scores. It is damaged, "
                 "or was changed."
@@ -258,6 +256,17 @@ class AUC(_PairMetric):
         not_above = torch.searchsorted(ordered, positives, right=True)
         wins = (below + not_above).to(ordered.dtype).sum() / 2
         return wins / len(negatives) / dim_zero_cat(self.row_counts)[:, 0].sum()
+
+
+def _are_row_counts(rows: Tensor) -> bool:
+    """Return True for counts per row, `[rows, 3]`."""
+    return rows.shape[1:] == (3,) and rows.dtype == torch.int64 and bool((rows >= 0).all())
+
+
+def _are_scores(tensors: list[Tensor], number: int) -> bool:
+    """Return True for so many scores, in tensors `[n]`."""
+    are_flat = all(one.ndim == 1 and one.is_floating_point() for one in tensors)
+    return are_flat and sum(map(len, tensors)) == number
 
 
 def _defined(values: Tensor, negatives: Tensor) -> Tensor:

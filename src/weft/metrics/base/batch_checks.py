@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from weft.batch.input_validation import validation_for
+from weft.data import BatchLists
 from weft.data.devices import is_host_readable, read_tensor
 from weft.data.sources.base import as_tensor
 from weft.errors import InputError, check_unmasked
@@ -65,6 +67,17 @@ def check_item_numbers(items: Any, scores: Tensor) -> Tensor:
             f"items are of {numbers.dtype}; expected item numbers, and -1 to fill up short rows."
         )
     return numbers.long()
+
+
+def read_predictions(
+    scores: Tensor, candidates: Tensor | None, *, users: Tensor, num_items: int
+) -> Tensor | BatchLists:
+    """Return the scores, as lists if they are those of candidates."""
+    if candidates is None:
+        return scores
+    return validation_for(scores.device).read_candidates(
+        scores, candidates, users=users, num_items=num_items
+    )
 
 
 def count_items(target: Any, candidates: Tensor) -> int:

@@ -20,8 +20,7 @@ from torch import Tensor
 from weft._choices import EmptyUsers, NanScores, choices
 from weft.batch.batch import GAINS, Batch, BatchInputs, RankingOptions, rank_batch
 from weft.batch.blocks import MetricBlock, block_arguments
-from weft.batch.input_validation import validation_for
-from weft.data import BatchLists, Features, Labels, Train
+from weft.data import Features, Labels, Train
 from weft.data.devices import (
     DEFERRED_ERRORS,
     raise_deferred_errors,
@@ -39,6 +38,7 @@ from weft.metrics.base.batch_checks import (
     check_batch,
     check_item_numbers,
     count_items,
+    read_predictions,
     replace_invalid_scores,
 )
 from weft.metrics.base.block_interface import (
@@ -299,20 +299,17 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         """Return the batch under the metric's own settings, ranked to a depth."""
         scores, users = check_batch(preds, user_indices, first=self._num_rows)
         scores, num_invalid = replace_invalid_scores(scores, self.nan_scores)
-        source: Tensor | BatchLists = scores
         candidates = None if items is None else check_item_numbers(items, scores)
         num_items = scores.shape[1]
         if candidates is not None:
             known = self.known_item_counts()
             num_items = max(known) if known else count_items(target, candidates)
-            source = validation_for(scores.device).read_candidates(
-                scores, candidates, users=users, num_items=num_items
-            )
+        predictions = read_predictions(scores, candidates, users=users, num_items=num_items)
         truth = read_target(
             target, len(scores), num_items=num_items, device=scores.device, candidates=candidates
         )
         options = RankingOptions(self._rule, depth, relevance_threshold=self.relevance_threshold)
-        batch = rank_batch(BatchInputs(source, truth, users), options)
+        batch = rank_batch(BatchInputs(predictions, truth, users), options)
         if self.nan_scores == "nan":
             batch.validation.add("bad_scores", torch.as_tensor(num_invalid))
         return batch

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.devices import read_array
@@ -75,7 +76,11 @@ def _read_rows(ranks: Any, source: str) -> list[Integers]:
         )
     check_unmasked(ranks, source, "give the rank of every user")
     rows = [np.atleast_1d(read_array(row, source)) for row in ranks]
-    for row in rows:
-        if row.ndim != 1 or (row.dtype.kind not in "iu" and len(row)):
-            raise InputError(f"{source} hold {row.tolist()!r}; ranks are whole numbers from 1 up.")
-    return [row.astype(np.int64) for row in rows]
+    return [_check_row(row, source) for row in rows]
+
+
+def _check_row(row: NDArray[Any], source: str) -> Integers:
+    """Return the ranks of a user. Raises `InputError` if they are no whole numbers."""
+    if row.ndim != 1 or (row.dtype.kind not in "iu" and len(row)):
+        raise InputError(f"{source} hold {row.tolist()!r}; ranks are whole numbers from 1 up.")
+    return row.astype(np.int64)
