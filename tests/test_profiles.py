@@ -25,7 +25,7 @@ from metric_cases import BUILT_IN
 from test_golden import CUTOFFS, DATA, GOLDEN, ids, scores, stored, truth
 from test_golden import pytestmark as needs_golden
 from weft.errors import InputError, SettingError
-from weft.evaluation.settings import DEFAULTS
+from weft.evaluation.setting_defaults import DEFAULTS
 from weft.metrics.names import MetricSpec, format_labels, parse_name
 from weft.metrics.profiles import PROFILES, profiled_name, tool_definitions
 from weft.metrics.registry import find_metric, metric_parameters

@@ -41,6 +41,7 @@ from weft._choices import (
     choices,
 )
 from weft.errors import WeftError, check_int, check_path, check_threshold
+from weft.evaluation.setting_defaults import GAMMA, NEG_ALPHA, NUM_NEGATIVES, find_updates
 from weft.evaluation.setting_rules import (
     COUNTING,
     EXECUTION,
@@ -71,11 +72,6 @@ from weft.evaluation.setting_rules import (
 
 if TYPE_CHECKING:
     from weft.ranking.rank_estimator import RankEstimator
-
-NUM_NEGATIVES = 99
-NEG_ALPHA = 0.75
-GAMMA = 0.1
-DEFAULTS = {"empty_users": "skip", "missing_lists": "zero", "ties": "index"}
 
 
 class EvaluationSettings(BaseModel):
@@ -361,43 +357,15 @@ class EvaluationSettings(BaseModel):
         """
         for error in self.conflicts(available):
             raise error
-        defaults = self._defaults()
-        updates: dict[str, Any] = {}
+        profile = None
         if self.profile is not None:
-            from weft.metrics.profiles import apply_profile, find_profile
+            from weft.metrics.profiles import find_profile
 
             profile = find_profile(self.profile)
-            defaults |= {**DEFAULTS, **profile.settings}
-            updates["metrics"] = tuple(apply_profile(metric, profile) for metric in self.metrics)
-        for name, default in defaults.items():
-            if getattr(self, name) is None:
-                updates[name] = default
-        if self.implicit:
-            updates.pop(
-                "relevance_threshold", None
-            )  # of a profile: there are no ratings to compare
-        if "train" not in available:
-            updates["mask_seen"] = False
-        elif self.mask_seen == "auto" and "lists" not in available:
-            updates["mask_seen"] = True
-        resolved = self.model_copy(update=updates)
-        if self.profile is not None and self.ties is None:
+        resolved = self.model_copy(update=find_updates(self, profile, available))
+        if profile is not None and self.ties is None:
             resolved._orders_ties_by_id = profile.orders_ties_by_descending_id
         return resolved
-
-    def _defaults(self) -> dict[str, Any]:
-        """Return the values of settings that are None, without a profile."""
-        defaults: dict[str, Any] = dict(DEFAULTS)
-        if self.strategy == "sampled":
-            # In a catalogue sorted by popularity, the order by index favours relevant items.
-            defaults["ties"] = "random"
-        if self.draws_negatives:
-            defaults |= {"num_negatives": NUM_NEGATIVES, "negative_sampling": "uniform"}
-        if self.negative_sampling == "popularity":
-            defaults["neg_alpha"] = NEG_ALPHA
-        if self.estimator == "bias_variance":
-            defaults["gamma"] = GAMMA
-        return defaults
 
     def rank_estimator(self) -> RankEstimator | None:
         """Return the estimator of resolved settings, None without one."""

@@ -135,6 +135,20 @@ def holds_data(value: Value) -> bool:
     return isinstance(value, DataValue)
 
 
+def restore_data(value: Value, spec: MetricSpec) -> Any:
+    """Return a parameter with the arrays and tensors that it was made with."""
+    if isinstance(value, DataValue):
+        if value.data is None:
+            raise SettingError(
+                f"{spec} was made with {value.text}, of which a name has only the digest; give the "
+                "metric object."
+            )
+        return value.data
+    if isinstance(value, tuple) and holds_data(value):
+        return tuple(restore_data(one, spec) for one in value)
+    return value
+
+
 def _content(data: Any) -> bytes:
     """Return bytes that are equal for equal content."""
     if hasattr(data, "detach"):

@@ -22,7 +22,7 @@ from weft.errors import (
     did_you_mean,
     setting_ref,
 )
-from weft.metrics.names import DataValue, MetricSpec, Value, holds_data, parse_name
+from weft.metrics.names import MetricSpec, holds_data, parse_name, restore_data
 
 if TYPE_CHECKING:
     from weft.metrics.base.metric import BaseMetric
@@ -235,7 +235,7 @@ def _read_arguments(spec: MetricSpec, metric: type[BaseMetric]) -> dict[str, Any
         name = _find_parameter(written, metric)
         if name in arguments:
             raise SettingError(f"{spec} gives the parameter {name!r} twice; keep one.")
-        arguments[name] = _restore_data(value, spec)
+        arguments[name] = restore_data(value, spec)
     if lacking := _required_parameters(metric) - arguments.keys():
         missing = [name for name in metric_parameters(metric) if name in lacking]
         given = ", ".join(f"{name}=..." for name in missing)
@@ -252,20 +252,6 @@ def _read_arguments(spec: MetricSpec, metric: type[BaseMetric]) -> dict[str, Any
             f"without '@{spec.k}'."
         )
     return arguments if spec.k is None else {**arguments, "k": spec.k}
-
-
-def _restore_data(value: Value, spec: MetricSpec) -> Any:
-    """Return a parameter with the arrays and tensors that it was made with."""
-    if isinstance(value, DataValue):
-        if value.data is None:
-            raise SettingError(
-                f"{spec} was made with {value.text}, of which a name has only the digest; give the "
-                "metric object."
-            )
-        return value.data
-    if isinstance(value, tuple) and holds_data(value):
-        return tuple(_restore_data(one, spec) for one in value)
-    return value
 
 
 def _find_parameter(written: str, metric: type[BaseMetric]) -> str:

@@ -1,0 +1,58 @@
+"""Defaults of the settings that are None until a run is resolved.
+
+Importing this module loads neither torch nor polars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.evaluation.settings import EvaluationSettings
+    from weft.metrics.profiles import Profile
+
+NUM_NEGATIVES = 99
+NEG_ALPHA = 0.75
+GAMMA = 0.1
+DEFAULTS = {"empty_users": "skip", "missing_lists": "zero", "ties": "index"}
+
+
+def find_updates(
+    settings: EvaluationSettings, profile: Profile | None, available: Collection[str]
+) -> dict[str, Any]:
+    """Return the values that resolved settings have instead of None, "auto" and metric names.
+
+    `available` are the inputs of the run."""
+    defaults = _find_defaults(settings)
+    updates: dict[str, Any] = {}
+    if profile is not None:
+        from weft.metrics.profiles import apply_profile
+
+        defaults |= {**DEFAULTS, **profile.settings}
+        updates["metrics"] = tuple(apply_profile(metric, profile) for metric in settings.metrics)
+    for name, default in defaults.items():
+        if getattr(settings, name) is None:
+            updates[name] = default
+    if settings.implicit:  # there are no ratings to compare with the threshold of a profile
+        updates.pop("relevance_threshold", None)
+    if "train" not in available:
+        updates["mask_seen"] = False
+    elif settings.mask_seen == "auto" and "lists" not in available:
+        updates["mask_seen"] = True
+    return updates
+
+
+def _find_defaults(settings: EvaluationSettings) -> dict[str, Any]:
+    """Return the values of settings that are None, without a profile."""
+    defaults: dict[str, Any] = dict(DEFAULTS)
+    if settings.strategy == "sampled":
+        # In a catalogue sorted by popularity, the order by index favours relevant items.
+        defaults["ties"] = "random"
+    if settings.draws_negatives:
+        defaults |= {"num_negatives": NUM_NEGATIVES, "negative_sampling": "uniform"}
+    if settings.negative_sampling == "popularity":
+        defaults["neg_alpha"] = NEG_ALPHA
+    if settings.estimator == "bias_variance":
+        defaults["gamma"] = GAMMA
+    return defaults
