@@ -7,6 +7,7 @@ A metric gets copies: whatever it writes to them, other metrics and the caller's
 from __future__ import annotations
 
 import dis
+import inspect
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -32,6 +33,15 @@ def check_components(metric: str, required: Any) -> None:
         f"{metric} declares {wrong!r} in _REQUIRED_COMPONENTS.{did_you_mean(str(wrong), names)} "
         f"Declare a set of members of MetricBlock: {', '.join(names)}."
     )
+
+
+def check_keywords(metric: str, update: Callable[..., Any]) -> None:
+    """Raise `SettingError` if the `update` of a metric does not take blocks as keywords."""
+    kinds = {parameter.kind for parameter in inspect.signature(update).parameters.values()}
+    if inspect.Parameter.VAR_KEYWORD not in kinds:
+        raise SettingError(
+            f"{metric}.update must take its blocks as keywords: update(self, preds, **kwargs)."
+        )
 
 
 def copy_preds(batch: Batch, method: Callable[..., Any]) -> Tensor:

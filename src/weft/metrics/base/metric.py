@@ -8,7 +8,6 @@ cut-off `k`), for metrics with an `update(self, preds, **kwargs)` and their own 
 from __future__ import annotations
 
 import functools
-import inspect
 import re
 from collections.abc import Callable, Mapping, Set
 from contextlib import AbstractContextManager, closing
@@ -21,19 +20,9 @@ from weft._choices import EmptyUsers, NanScores, choices
 from weft.batch.batch import GAINS, Batch, BatchInputs, RankingOptions, rank_batch
 from weft.batch.blocks import MetricBlock, block_arguments
 from weft.data import Features, Labels, Train
-from weft.data.devices import (
-    DEFERRED_ERRORS,
-    raise_deferred_errors,
-    run_eagerly,
-)
+from weft.data.devices import DEFERRED_ERRORS, raise_deferred_errors, run_eagerly
 from weft.data.targets import read_target
-from weft.errors import (
-    InputError,
-    SettingError,
-    check_choice,
-    check_int,
-    check_threshold,
-)
+from weft.errors import InputError, SettingError, check_choice, check_int, check_threshold
 from weft.metrics.base.batch_checks import (
     check_batch,
     check_item_numbers,
@@ -44,13 +33,15 @@ from weft.metrics.base.batch_checks import (
 from weft.metrics.base.block_interface import (
     call_with_blocks,
     check_components,
+    check_keywords,
     copy_preds,
     wrap_update,
 )
+from weft.metrics.base.identity import build_spec, check_same_metric
 from weft.metrics.base.shared_batches import SHARED_BATCHES
 from weft.metrics.base.stateful import Bounds as Bounds
 from weft.metrics.base.stateful import MetricType, StatefulMetric
-from weft.metrics.names import MetricSpec, as_value, holds_data
+from weft.metrics.names import MetricSpec, holds_data
 from weft.metrics.registry import METRIC_SETTINGS, metric_parameters, required_inputs
 from weft.ranking import TieRule, top_k
 
@@ -140,12 +131,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         update = cls.__dict__.get("update")
         if update is None:
             return
-        kinds = {parameter.kind for parameter in inspect.signature(update).parameters.values()}
-        if inspect.Parameter.VAR_KEYWORD not in kinds:
-            raise SettingError(
-                f"{cls.__name__}.update must take its blocks as keywords: update(self, preds, "
-                "**kwargs)."
-            )
+        check_keywords(cls.__name__, update)
         cls._update_from_blocks = update
         cls.update = wrap_update(update, BaseMetric.update)  # type: ignore[method-assign]
 
@@ -161,17 +147,8 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         """The metric as a value: name, parameters that differ from their defaults, and cut-off."""
         if self._spec is not None:
             return self._spec
-        params, is_fixed = [], True
-        for name, parameter in metric_parameters(type(self)).items():
-            given = self.parameter(name)
-            if given is parameter.default:
-                continue
-            value = as_value(given)
-            if value != as_value(parameter.default):
-                params.append((name, value))
-                is_fixed = is_fixed and not holds_data(value)
-        spec = MetricSpec(type(self).__name__, tuple(params), self.k)
-        self._spec = spec if is_fixed else None  # arrays may change in place
+        spec = build_spec(self)
+        self._spec = None if holds_data(spec) else spec  # arrays may change in place
         return spec
 
     def parameter(self, name: str) -> Any:
@@ -393,18 +370,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
             raise SettingError(
                 f"{self.spec} absorbs another {self.spec}; got a {type(other).__name__}."
             )
-        own, others = ((type(one), one.spec, one.settings()) for one in (self, other))
-        if own != others:
-            raise SettingError(
-                f"{self.spec} cannot absorb {other.spec}: the two are not the same metric with the "
-                "same settings."
-            )
-        other_inputs = other.own_inputs()
-        for name, value in self.own_inputs().items():
-            if not value.equals(other_inputs[name]):
-                raise SettingError(
-                    f"{self.spec} cannot absorb a metric that was made with another {name}."
-                )
+        check_same_metric(self, other)
 
     # ----------------------------------------------------------------------------------------------
     # Helpers for authors
