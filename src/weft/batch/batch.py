@@ -209,20 +209,16 @@ class Batch:
 
     def _rank_items(self) -> Ranking:
         """Return the ranking to `depth + 1`; set `scan` if one pass over the scores gives it."""
-        depth, scores = self.depth, self.scores
+        scores, relevant, depth = self.scores, self.relevant, self.depth + 1
         if self.lists is not None:
-            return Ranking(*self.ordered_lists.top(depth))
+            return Ranking(*self.ordered_lists.top(self.depth))
         if scores is None:
-            items = torch.full((self.size, depth + 1), -1, device=self.device)
+            items = torch.full((self.size, depth), -1, device=self.device)
             return Ranking(items, items.to(self.dtype).fill_(-torch.inf))
         if self.tie_rule.name == "index" and scores.data.numel():
-            self.scan = get_kernel(self.device).scan(
-                scores, depth + 1, self.relevant, self.counts_ranks
-            )
+            self.scan = get_kernel(self.device).scan(scores, depth, relevant, self.counts_ranks)
             return Ranking.from_lists(self.scan.values, self.scan.items)
-        return self.tie_rule.rank(
-            scores, depth + 1, user_keys=self.user_keys, relevant=self.relevant
-        )
+        return self.tie_rule.rank(scores, depth, user_keys=self.user_keys, relevant=relevant)
 
     @cached_property
     def ordered_lists(self) -> BatchLists:
