@@ -66,8 +66,11 @@ VALUES = {
     "name": st.sampled_from([None, "a model"]),
     "batch_size": st.sampled_from([None, 1, 3]),
     "device": st.sampled_from([None, "cpu"]),
+    "threads": st.sampled_from([None, 1, 2]),
+    "memory": st.sampled_from([None, "1KiB", "1GiB"]),
 }
-NOT_DRAWN = {"repeated_users", "checkpoint", "progress"}  # not of evaluate, or about files
+# Not of evaluate, or about files.
+NOT_DRAWN = {"repeated_users", "nan_scores", "checkpoint", "progress"}
 
 
 def values_of(field):

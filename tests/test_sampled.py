@@ -391,9 +391,9 @@ def test_batches_have_pool_sizes(monkeypatch):
     scores, truth, train = world()
     met, add = [], weft.Evaluator.add
 
-    def recording(self, inputs):
+    def recording(self, inputs, *ranked):
         met.append(inputs.sample_sizes)
-        add(self, inputs)
+        add(self, inputs, *ranked)
 
     monkeypatch.setattr(weft.Evaluator, "add", recording)
     left = [60 - len({*truth[user], *train[user]}) for user in range(40)]

@@ -103,7 +103,7 @@ def read_tensor(data: Any, where: str, device: torch.device) -> Tensor:
             "an array or a list of numbers."
         ) from None
     check_has_data(tensor, where)
-    return to_device(tensor, device)
+    return tensor if tensor.device == device else to_device(tensor, device)
 
 
 def to_device(values: Tensor, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:

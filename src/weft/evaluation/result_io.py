@@ -251,7 +251,9 @@ def _frame_from_rows(name: str, rows: object) -> pl.DataFrame:
         fields = check_mapping(row, f"{name}[{number}]")
         for column, dtype in schema.items():
             field = f"{name}[{number}][{column!r}]"
-            columns[column].append(checks[dtype](fields.get(column), field))
+            if column not in fields:
+                reject(field, "missing", "a value")
+            columns[column].append(checks[dtype](fields[column], field))
     return pl.DataFrame(columns, schema=schema)
 
 

@@ -119,7 +119,8 @@ def _check_contributions(
     check_tensor(rows["counts"], "contributions['counts']", doubles, (users, num_counts))
     check_counts(rows["counts"], "contributions['counts']")
     indices = check_codes(rows["indices"], "contributions['indices']", num_terms)
-    check_tensor(rows["terms"], "contributions['terms']", doubles, (len(indices),))
+    terms = check_tensor(rows["terms"], "contributions['terms']", doubles, (len(indices),))
+    check_counts(layout.term_counts(indices, terms), "contributions['terms']")
     lengths = check_codes(
         rows["lengths"], "contributions['lengths']", len(indices) + 1, length=users
     )

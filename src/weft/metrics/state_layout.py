@@ -213,6 +213,15 @@ class StateLayout:
             counts.append(tables[:, 0].reshape(-1))
         return torch.cat(counts)
 
+    def term_counts(self, indices: Tensor, terms: Tensor) -> Tensor:
+        """Return the terms of users `[n]` that are numbers of lists, for validation.
+
+        `indices [n]` are positions in `other_sums`."""
+        is_count = torch.zeros(self.size, dtype=torch.bool)
+        for accumulator in self._sections:
+            self.select(is_count, accumulator)[accumulator.count_rows] = True
+        return terms[is_count[self.other_sums][indices.long()]]
+
     def select_group(self, sums: Tensor, name: str, *, group: int) -> Tensor:
         """Return the mean table of a group of a slice, from which its means can be read."""
         shape = (len(self.slices[name].names), self._mean_table.stop)
