@@ -10,7 +10,7 @@ from typing import Any
 from weft.config.document import Document, Keys, show
 from weft.config.sections import as_list
 from weft.errors import SettingError
-from weft.evaluation.setting_rules import NEGATIVE_SETTINGS
+from weft.evaluation.sampling_settings import NEGATIVE_SETTINGS
 from weft.metrics.names import parse_name
 
 # Sections of WarpRec that Weft ignores, and the alternative.

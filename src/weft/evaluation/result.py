@@ -14,7 +14,7 @@ from weft.errors import SettingError, check_path, did_you_mean, escape_controls
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.metric_value import BOOTSTRAP_COLUMNS, MetricValue, nan_to_none
 from weft.evaluation.report_mixin import ReportMixin
-from weft.evaluation.setting_rules import NEGATIVE_SETTINGS
+from weft.evaluation.sampling_settings import NEGATIVE_SETTINGS
 from weft.metrics.names import format_labels, parse_name, split_labels
 from weft.metrics.profiles import profiled_name
 from weft.metrics.registry import canonical_name

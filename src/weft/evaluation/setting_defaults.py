@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+from weft.evaluation.sampling_settings import sampling_defaults
+
 if TYPE_CHECKING:
     from weft.evaluation.settings import EvaluationSettings
     from weft.metrics.profiles import Profile
 
-NUM_NEGATIVES = 99
-NEG_ALPHA = 0.75
 GAMMA = 0.1
 DEFAULTS = {"empty_users": "skip", "missing_lists": "zero", "ties": "index"}
 
@@ -45,14 +45,7 @@ def find_updates(
 
 def _find_defaults(settings: EvaluationSettings) -> dict[str, Any]:
     """Return the values of settings that are None, without a profile."""
-    defaults: dict[str, Any] = dict(DEFAULTS)
-    if settings.strategy == "sampled":
-        # In a catalogue sorted by popularity, the order by index favours relevant items.
-        defaults["ties"] = "random"
-    if settings.draws_negatives:
-        defaults |= {"num_negatives": NUM_NEGATIVES, "negative_sampling": "uniform"}
-    if settings.negative_sampling == "popularity":
-        defaults["neg_alpha"] = NEG_ALPHA
+    defaults: dict[str, Any] = DEFAULTS | sampling_defaults(settings)
     if settings.estimator == "bias_variance":
         defaults["gamma"] = GAMMA
     return defaults

@@ -32,7 +32,6 @@ from weft.metrics.names import MetricSpec
 if TYPE_CHECKING:
     from weft.evaluation.settings import EvaluationSettings
 
-NEGATIVE_SETTINGS = ("num_negatives", "negative_sampling", "neg_alpha")  # None without sampling
 COUNTING = "Metrics and counting"
 SAMPLING = "Candidates and sampling"
 UNCERTAINTY = "Uncertainty and slices"
@@ -277,39 +276,6 @@ def threshold_conflict(threshold: float) -> WeftError:
         f"{setting_ref('implicit', True)} ignores them: every interaction is relevant; leave one "
         "of the two out."
     )
-
-
-def sampling_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
-    """Yield an error for each sampling option that another option excludes."""
-    for name in NEGATIVE_SETTINGS:
-        value = getattr(settings, name)
-        if value is not None and settings.strategy == "full":
-            yield SettingError(
-                f"{setting_ref(name, value)} is about sampled negatives, but "
-                f"{setting_ref('strategy', 'full')} ranks all candidates; give "
-                f"{setting_ref('strategy', 'sampled')}, or leave it out."
-            )
-        elif value is not None and settings.candidates == "given":
-            yield SettingError(
-                f"{setting_ref(name, value)} is about drawing negatives, but "
-                f"{setting_ref('candidates')} gives them; leave one of the two out."
-            )
-    if settings.candidates == "listed" and settings.strategy == "sampled":
-        yield SettingError(
-            f"{setting_ref('candidates', 'listed')} takes the items of each list as its "
-            "candidates, so that nothing is left to draw; leave out "
-            f"{setting_ref('strategy', 'sampled')}."
-        )
-    if (
-        settings.neg_alpha is not None
-        and settings.draws_negatives
-        and settings.negative_sampling != "popularity"
-    ):
-        yield SettingError(
-            f"{setting_ref('neg_alpha', settings.neg_alpha)} is about "
-            f"{setting_ref('negative_sampling', 'popularity')}, but this is 'uniform'; leave "
-            "it out."
-        )
 
 
 def estimator_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:

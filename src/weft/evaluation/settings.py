@@ -41,7 +41,8 @@ from weft._choices import (
     choices,
 )
 from weft.errors import WeftError, check_int, check_path, check_threshold
-from weft.evaluation.setting_defaults import GAMMA, NEG_ALPHA, NUM_NEGATIVES, find_updates
+from weft.evaluation.sampling_settings import NEG_ALPHA, NUM_NEGATIVES, sampling_conflicts
+from weft.evaluation.setting_defaults import GAMMA, find_updates
 from weft.evaluation.setting_rules import (
     COUNTING,
     EXECUTION,
@@ -65,7 +66,6 @@ from weft.evaluation.setting_rules import (
     read_power,
     read_slices,
     read_text,
-    sampling_conflicts,
     setting_error,
     threshold_conflict,
 )

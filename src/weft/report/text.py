@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from weft.evaluation.result import Result
-from weft.evaluation.setting_rules import NEGATIVE_SETTINGS
+from weft.evaluation.sampling_settings import NEGATIVE_SETTINGS
 from weft.report.context import ReportContext
 from weft.report.definitions import MetricDefinition
 from weft.report.definitions import metric_definitions as definitions

@@ -1,0 +1,64 @@
+"""Settings of sampled negatives: their defaults, and the rules between them and other settings.
+
+Importing this module loads neither torch nor polars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from weft.errors import SettingError, WeftError, setting_ref
+
+if TYPE_CHECKING:
+    from weft.evaluation.settings import EvaluationSettings
+
+NEGATIVE_SETTINGS = ("num_negatives", "negative_sampling", "neg_alpha")  # None without sampling
+NUM_NEGATIVES = 99
+NEG_ALPHA = 0.75
+
+
+def sampling_defaults(settings: EvaluationSettings) -> dict[str, Any]:
+    """Return the values of settings that are None, for a run that samples."""
+    defaults: dict[str, Any] = {}
+    if settings.strategy == "sampled":
+        # In a catalogue sorted by popularity, the order by index favours relevant items.
+        defaults["ties"] = "random"
+    if settings.draws_negatives:
+        defaults |= {"num_negatives": NUM_NEGATIVES, "negative_sampling": "uniform"}
+    if settings.negative_sampling == "popularity":
+        defaults["neg_alpha"] = NEG_ALPHA
+    return defaults
+
+
+def sampling_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
+    """Yield an error for each sampling option that another option excludes."""
+    for name in NEGATIVE_SETTINGS:
+        value = getattr(settings, name)
+        if value is not None and settings.strategy == "full":
+            yield SettingError(
+                f"{setting_ref(name, value)} is about sampled negatives, but "
+                f"{setting_ref('strategy', 'full')} ranks all candidates; give "
+                f"{setting_ref('strategy', 'sampled')}, or leave it out."
+            )
+        elif value is not None and settings.candidates == "given":
+            yield SettingError(
+                f"{setting_ref(name, value)} is about drawing negatives, but "
+                f"{setting_ref('candidates')} gives them; leave one of the two out."
+            )
+    if settings.candidates == "listed" and settings.strategy == "sampled":
+        yield SettingError(
+            f"{setting_ref('candidates', 'listed')} takes the items of each list as its "
+            "candidates, so that nothing is left to draw; leave out "
+            f"{setting_ref('strategy', 'sampled')}."
+        )
+    if (
+        settings.neg_alpha is not None
+        and settings.draws_negatives
+        and settings.negative_sampling != "popularity"
+    ):
+        yield SettingError(
+            f"{setting_ref('neg_alpha', settings.neg_alpha)} is about "
+            f"{setting_ref('negative_sampling', 'popularity')}, but this is 'uniform'; leave "
+            "it out."
+        )
