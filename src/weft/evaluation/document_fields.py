@@ -1,19 +1,30 @@
-"""Checks of fields that were read from a file, before anything uses them.
+"""Reading of files, and checks of the fields that were read, before anything uses them.
 
-Each raises `InputError` with the name of the field, its content and what was expected. A digest
-shows that a file was damaged, not who wrote it: every index is checked.
+Each check raises `InputError` with the name of the field, its content and what was expected. A
+digest shows that a file was damaged, not who wrote it: every index is checked.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from weft.errors import InputError
 
 Value = TypeVar("Value")
 _SHOWN_LENGTH = 60  # of a wrong value in a message
+
+
+def read_file(path: Path, expected: str) -> bytes:
+    """Return the content of a file. Raises `InputError`, which names what was expected."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; {expected}.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); {expected}.") from None
 
 
 def reject(field: str, got: str, expected: str) -> NoReturn:
@@ -38,13 +49,18 @@ def check_mapping(
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         reject(field, describe(value), "fields by name")
     if names is not None:
-        for name in names:
-            if name not in value:
-                reject(f"{field}[{name!r}]", "missing", "a value")
+        check_present(value, names, field)
         for name in value:
             if name not in names:
                 reject(f"{field}[{describe(name)}]", describe(value[name]), "no such field")
     return dict(value)
+
+
+def check_present(fields: Mapping[str, object], names: Iterable[str], field: str = "") -> None:
+    """Check that no name is missing; `field` names the mapping, unless it is the whole file."""
+    for name in names:
+        if name not in fields:
+            reject(f"{field}[{name!r}]" if field else name, "missing", "a value")
 
 
 def check_optional(

@@ -19,7 +19,14 @@ import torch
 from torch import Tensor
 
 from weft.errors import InputError, SettingError
-from weft.evaluation.document_fields import check_list, check_mapping, check_whole, describe, reject
+from weft.evaluation.document_fields import (
+    check_list,
+    check_mapping,
+    check_whole,
+    describe,
+    read_file,
+    reject,
+)
 
 FORMAT, VERSION = "weft-state", 4
 _EXPECTED = "expected a state written by weft.save_state"
@@ -68,18 +75,11 @@ def read_document(path: Path) -> dict[str, Any]:
 
 def _read_content(path: Path) -> bytes:
     """Return what follows the first line, whose format, version, length and digest are checked."""
-    try:
-        header, _, content = path.read_bytes().partition(b"\n")
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; {_EXPECTED}.") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); {_EXPECTED}.") from None
+    header, _, content = read_file(path, _EXPECTED).partition(b"\n")
     fields = (*header.decode(errors="replace").split(" "), "", "", "", "")
     name, version, digest, length = fields[:4]
     if name != FORMAT:
-        raise InputError(
-            f"{path}: not a state of Weft; expected a file written by weft.save_state."
-        )
+        raise InputError(f"{path}: not a state of Weft; {_EXPECTED}.")
     if version != str(VERSION):
         raise InputError(
             f"{path}: written in version {version!r} of the format of states, but this Weft reads "

@@ -13,9 +13,9 @@ from weft.evaluation.document_fields import (
     check_mapping,
     check_number,
     check_optional,
+    check_present,
     check_text,
     check_whole,
-    reject,
 )
 from weft.metrics.names import format_labels
 
@@ -110,9 +110,8 @@ class MetricValue:
     def from_dict(cls, row: object, field: str = "value") -> MetricValue:
         """Build a value from what `to_dict` returned. Raises `InputError` for anything else."""
         fields = check_mapping(row, field)
-        for name in ("metric", "k", "value", "std_error", "users", "higher_is_better"):
-            if name not in fields:
-                reject(f"{field}[{name!r}]", "missing", "a value")
+        required = ("metric", "k", "value", "std_error", "users", "higher_is_better")
+        check_present(fields, required, field)
         cell = check_list(fields.get("cell", []), f"{field}['cell']")
         parts = check_list(fields.get("parts", []), f"{field}['parts']")
         return cls(

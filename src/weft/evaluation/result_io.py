@@ -16,9 +16,11 @@ from weft.evaluation.document_fields import (
     check_list,
     check_mapping,
     check_number,
+    check_present,
     check_text,
     check_whole,
     describe,
+    read_file,
     reject,
 )
 from weft.evaluation.metric_value import MetricValue
@@ -112,9 +114,8 @@ def _read_fields(
     """Return the fields of a result, the files of its tables, and their digests.
 
     Raises `InputError` with the name of a field that `Result.to_dict` cannot have written."""
-    for name in ("values", "name", "counts", "notes", "settings", "provenance", "per_user"):
-        if name not in document:
-            reject(name, "missing", "a value")
+    required = ("values", "name", "counts", "notes", "settings", "provenance", "per_user")
+    check_present(document, required)
     values = _read_values(document["values"])
     counts = check_mapping(document["counts"], "counts")
     provenance = _read_provenance(document["provenance"])
@@ -156,12 +157,9 @@ def _read_provenance(plain: object) -> dict[str, Any]:
 def _read_document(path: Path) -> dict[str, Any]:
     """Read the JSON file of a result and check its format and version."""
     expected = "expected a result, as Result.save and weft evaluate --out write it"
+    content = read_file(path, expected)
     try:
-        document = parse_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; {expected}.") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); {expected}.") from None
+        document = parse_json(content.decode())
     except ValueError as error:
         raise InputError(f"{path}: not a JSON file ({error}); {expected}.") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -250,9 +248,8 @@ def _frame_from_rows(name: str, rows: object) -> pl.DataFrame:
     for number, row in enumerate(check_list(rows, name)):
         fields = check_mapping(row, f"{name}[{number}]")
         for column, dtype in schema.items():
+            check_present(fields, [column], f"{name}[{number}]")
             field = f"{name}[{number}][{column!r}]"
-            if column not in fields:
-                reject(field, "missing", "a value")
             columns[column].append(checks[dtype](fields[column], field))
     return pl.DataFrame(columns, schema=schema)
 
