@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -159,11 +158,9 @@ class Result(ReportMixin):
 
     def as_json_dict(self) -> dict[str, float | None]:
         """Return the values of `as_dict` as numbers for `json.dumps`; None if undefined."""
-        names = (f"{self.prefix}{value.name}{self.postfix}" for value in self.values)
-        return {
-            name: None if math.isnan(value.value) else value.value
-            for name, value in zip(names, self.values)
-        }
+        return nan_to_none(
+            {f"{self.prefix}{value.name}{self.postfix}": value.value for value in self.values}
+        )
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per value: metric, k, value, std_error, ci_low, ci_high, users.

@@ -120,10 +120,7 @@ def check_compatible(ours: Mapping[str, Any], theirs: Mapping[str, Any], subject
     as lists, which are equal here.
     """
     for name in {**ours, **theirs}:
-        our_value, their_value = (
-            _tuples_to_lists(ours.get(name)),
-            _tuples_to_lists(theirs.get(name)),
-        )
+        our_value, their_value = (_tuples_to_lists(one.get(name)) for one in (ours, theirs))
         if our_value != their_value:
             is_digest = name in _DIGESTS or "[" in name
             detail = "; give both the same" if is_digest else f": {our_value!r} and {their_value!r}"
