@@ -28,7 +28,7 @@ def _load_function(name: str) -> Any:
     except AttributeError:
         raise ImportError(
             f"the compiled library {_PATH} has no function {name!r}: it is older than the code. "
-            "Install Weft again, as the library was installed: pip install [-e] ."
+            "Install Weft again, in the same way as before: pip install . or pip install -e ."
         ) from None
     function.restype = ctypes.c_int64
     return function

@@ -1,4 +1,5 @@
-// Operations on lists of items: group rows, check their order, and find items. A table with an element for each item of the catalogue avoids sorting.
+// Operations on lists of items: group rows, check their order, and find items. A table with an element for each item of the catalogue
+// avoids sorting.
 
 #include <cstdint>
 #include <cstring>

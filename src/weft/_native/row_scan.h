@@ -75,29 +75,23 @@ INLINE Score bound_from(const Score* maxima, int64_t lanes, int64_t k) {
 
 // A bit for each of kStep scores that may be among the best: not those below the bound, nor, once k were found, those equal to it. NaN on
 // either side sets the bit.
-#if VECTOR_BYTES == 64
-INLINE uint64_t find_high(const float* part, float bound, bool has_k) {
-    const __m512 limit = _mm512_set1_ps(bound);
+#if VECTOR_BYTES > 16
+template <int comparison>
+INLINE uint64_t compare(const float* part, float bound) {
     uint64_t bits = 0;
-    if (has_k)
-        for (int j = 0; j < kStep; j += 16)
-            bits |= uint64_t(_mm512_cmp_ps_mask(_mm512_loadu_ps(part + j), limit, _CMP_NLE_UQ)) << j;
-    else
-        for (int j = 0; j < kStep; j += 16)
-            bits |= uint64_t(_mm512_cmp_ps_mask(_mm512_loadu_ps(part + j), limit, _CMP_NLT_UQ)) << j;
+#if VECTOR_BYTES == 64
+    const __m512 limit = _mm512_set1_ps(bound);
+    for (int j = 0; j < kStep; j += 16) bits |= uint64_t(_mm512_cmp_ps_mask(_mm512_loadu_ps(part + j), limit, comparison)) << j;
+#else
+    const __m256 limit = _mm256_set1_ps(bound);
+    for (int j = 0; j < kStep; j += 8)
+        bits |= uint64_t(_mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(part + j), limit, comparison))) << j;
+#endif
     return bits;
 }
-#elif VECTOR_BYTES == 32
+
 INLINE uint64_t find_high(const float* part, float bound, bool has_k) {
-    const __m256 limit = _mm256_set1_ps(bound);
-    uint64_t bits = 0;
-    if (has_k)
-        for (int j = 0; j < kStep; j += 8)
-            bits |= uint64_t(_mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(part + j), limit, _CMP_NLE_UQ))) << j;
-    else
-        for (int j = 0; j < kStep; j += 8)
-            bits |= uint64_t(_mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(part + j), limit, _CMP_NLT_UQ))) << j;
-    return bits;
+    return has_k ? compare<_CMP_NLE_UQ>(part, bound) : compare<_CMP_NLT_UQ>(part, bound);
 }
 #endif
 

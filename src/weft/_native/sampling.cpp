@@ -1,5 +1,5 @@
-// Operations on sampled candidates: draw negatives, and rank candidates by score. Many are not compared: items are marked in a table, and
-// scores sorted digit by digit.
+// Operations on sampled candidates: draw negatives, and rank candidates by score. Large numbers of them are not sorted by comparisons:
+// items are marked in a table, and scores are sorted digit by digit.
 
 #include <algorithm>
 #include <cstdint>
@@ -34,9 +34,9 @@ inline uint64_t falling(double score) {
 extern "C" {
 
 // For each user, draw items of the pool with replacement, the same as in Python: the n-th by a hash of (seed, user, n). Keep the first
-// required[user] distinct ones that are not excluded, as far as `draws` draws go. `keys` has room for one more. `cumulative` are the sums of the weights of the pool, null if
-// they are equal. `excluded` are ascending keys (user * num_items + item). Write the keys of the items, ascending, and their number per
-// user; return the number of all.
+// required[user] distinct ones that are not excluded, from at most `draws` draws. `cumulative` are the cumulative sums of the weights of
+// the pool, null if they are equal. `excluded` are ascending keys (user * num_items + item). Write the keys of the items, ascending, and
+// their number per user; return the number of all. `keys` has room for one more than required of all users.
 int64_t draw_negatives(uint64_t seed, const int64_t* users, int64_t num_users, const int64_t* pool, int64_t size, const double* cumulative,
                        int64_t num_items, const int64_t* excluded, int64_t num_excluded, const int64_t* required, int64_t draws,
                        int64_t* keys, int64_t* counts) {

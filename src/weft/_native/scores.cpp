@@ -78,7 +78,7 @@ INLINE Key<Score> key_of(Score score, Bits<Score> item) {
     return Key<Score>(order_of(score)) << kBits<Score> | Bits<Score>(~item);
 }
 
-// What is asked of a scan; null pointers: not asked. The scores of masked items, which are distinct and ascending in a row, count as
+// The inputs and outputs of a scan; outputs with null pointers are not computed. The scores of masked items, which are distinct and ascending in a row, count as
 // -inf. Nothing is written to the scores, which are the caller's.
 template <class Score>
 struct Scan {
@@ -217,15 +217,15 @@ void run(const Scan<Score>& scan, int64_t instruction_set) {
 extern "C" {
 
 void scan_float32(int64_t instruction_set, const float* scores, int64_t rows, int64_t items, const int64_t* masked,
-                  const int64_t* masked_offsets, int64_t k, float* values, int64_t* best, const int64_t* cells, const int64_t* cell_offsets, float* cell_scores,
-                  int64_t* positions, int64_t* ranks, int64_t* offered) {
+                  const int64_t* masked_offsets, int64_t k, float* values, int64_t* best, const int64_t* cells, const int64_t* cell_offsets,
+                  float* cell_scores, int64_t* positions, int64_t* ranks, int64_t* offered) {
     run<float>({scores, rows, items, masked, masked_offsets, k, values, best, cells, cell_offsets, cell_scores, positions, ranks, offered},
                instruction_set);
 }
 
 void scan_float64(int64_t instruction_set, const double* scores, int64_t rows, int64_t items, const int64_t* masked,
-                  const int64_t* masked_offsets, int64_t k, double* values, int64_t* best, const int64_t* cells, const int64_t* cell_offsets, double* cell_scores,
-                  int64_t* positions, int64_t* ranks, int64_t* offered) {
+                  const int64_t* masked_offsets, int64_t k, double* values, int64_t* best, const int64_t* cells, const int64_t* cell_offsets,
+                  double* cell_scores, int64_t* positions, int64_t* ranks, int64_t* offered) {
     run<double>({scores, rows, items, masked, masked_offsets, k, values, best, cells, cell_offsets, cell_scores, positions, ranks, offered},
                 instruction_set);
 }

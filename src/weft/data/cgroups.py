@@ -13,7 +13,7 @@ def iter_cgroups(controller: str, root: Path = Path("/")) -> Iterator[Path]:
     not see its own path, so that folders may not exist."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
+    except OSError:  # not Linux
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)

@@ -49,10 +49,10 @@ def common_user_notes(
 def no_common_user(
     lists: str, truth: str, listed: pl.Series, judged: pl.Series, *, are_files: bool
 ) -> str:
-    """Return the note that lists and truth have no user in common; raise it if both are files."""
+    """Return the note that lists and truth have no user in common; raise it if one is a file."""
     note = (
-        f"{lists} and {truth} have no user in common: one has {show_ids(listed)}, the other "
-        f"{show_ids(judged)}"
+        f"{lists} and {truth} have no user in common: the lists have {show_ids(listed)}, the "
+        f"truth {show_ids(judged)}"
     )
     if are_files:
         raise InputError(

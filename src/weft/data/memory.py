@@ -9,7 +9,7 @@ from pathlib import Path
 from weft.data.cgroups import iter_cgroups
 
 _DEFAULT_SHARE = 2  # half of the available memory
-_UNKNOWN_BYTES = 4 << 30  # assumed where the system does not tell
+_UNKNOWN_BYTES = 4 << 30  # assumed if the system does not report its memory
 
 
 def memory_budget(requested: int | None = None) -> int:

@@ -103,7 +103,7 @@ class Team:
         return future
 
     def result(self, future: Future[Value]) -> Value:
-        """Return the result of `submit`; until it is there, take part in loops."""
+        """Return the result of `submit`; until it is available, take part in loops."""
         future.add_done_callback(self._notify)
         while not future.done():
             self._work(until=future)
@@ -193,7 +193,7 @@ def open_team(size: int) -> Iterator[Team]:
 
 
 def num_sharing() -> int:
-    """Return how many threads `share_loop` uses."""
+    """Return the number of threads that `share_loop` uses at most."""
     return count_threads() if _state.team is None else _state.team.size
 
 

@@ -35,8 +35,10 @@ _state = _ThreadState()
 
 
 class _Setters(NamedTuple):
-    """Functions that set the number of threads of the calling thread alone, as torch's own setter
-    does not: of OpenMP, and of MKL, which return its number before (0: none of the thread's own).
+    """Functions that set the number of threads of OpenMP and of MKL for the calling thread alone,
+    which torch's own setter cannot do.
+
+    That of MKL returns the previous number, 0 if the calling thread had none of its own.
     """
 
     openmp: Callable[[int], object]
@@ -45,7 +47,7 @@ class _Setters(NamedTuple):
 
 @cache
 def _load_setters() -> _Setters | None:
-    """Return the setters of the libraries that torch uses; None if it does not use OpenMP."""
+    """Return the setters of the libraries that torch uses; None without OpenMP or its setter."""
     name = _LIBRARIES.get(sys.platform)
     if name is None or "OpenMP" not in torch.__config__.parallel_info():
         return None
@@ -58,9 +60,9 @@ def _load_setters() -> _Setters | None:
 
 
 def use_one_thread() -> None:
-    """Run the operations of torch on one thread in the calling thread, which is a new one."""
+    """Limit the operations of torch to one thread in the calling thread, which has just started."""
     setters = _load_setters()
-    # The first look takes the number over from torch: it must come before it is set.
+    # The first call of get_num_threads in a thread resets the number: it must come first.
     if torch.get_num_threads() > 1 and setters is not None:
         setters.openmp(1)
         setters.mkl(1)

@@ -152,9 +152,11 @@ def _read_columns(
         value_role = next((role for role in ("score", "rating") if role in roles), "score")
         columns, users = read_ranx(layouts, value_role, ids, where)
         return {role: columns[role] for role in roles}, users
-    read = read_text if layouts[0].format == "text" else read_typed
     try:
-        columns = read(layouts, roles, ids, where, collect)
+        if layouts[0].format == "text":
+            columns = read_text(layouts, roles, ids, collect)
+        else:
+            columns = read_typed(layouts, roles, ids, where, collect)
     except (pl.exceptions.PolarsError, OSError) as error:
         check_rows(layouts, roles, ids)
         if layouts[0].format == "parquet":

@@ -26,11 +26,11 @@ _PACKED_ROW_BYTES = 4  # of a row of compressed text, about
 def estimate_rows(path: Path, where: str) -> tuple[int, bool]:
     """Return the number of rows of a file or a folder, and whether all parts are Parquet.
 
-    The number is exact for Parquet, else a guess."""
+    The number is exact for Parquet, else a guess; 0 for pipes and unreadable files."""
     import polars as pl
 
     if is_pipe(path):
-        return 0, False  # it can be read only once
+        return 0, False  # its size is not known before it is read, which is possible only once
     total, are_parquet = 0, True
     for part in find_files(path, where):
         try:

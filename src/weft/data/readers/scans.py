@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
-FIELD_SEPARATOR = "\x1f"  # a character that occurs in no text file
+FIELD_SEPARATOR = "\x1f"  # a character that text files may not contain
 
 
 @contextmanager

@@ -35,7 +35,6 @@ def read_text(
     layouts: list[FileLayout],
     roles: Mapping[str, str],
     ids: str,
-    where: str,
     collect: CollectColumns,
 ) -> dict[str, pl.Series]:
     """Return the column of each role; raise `InputError` or a polars error for invalid rows."""

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from weft.data.interactions import InteractionTable
 from weft.data.memory import memory_budget
 from weft.data.readers.files import File, FileTable, is_file, read_table
-from weft.data.readers.pipes import is_pipe
 from weft.data.readers.row_streams import RowStream, estimate_rows
 from weft.data.readers.scans import collect
 from weft.data.recommendations.disk_arrays import DiskArray
@@ -52,8 +51,6 @@ def open_lists(data: Any, memory: int | None = None) -> ListTable | SpilledLists
     if not is_file(data) or isinstance(data, FileTable):
         return read_lists(data)
     file = data if isinstance(data, File) else File(Path(data))
-    if is_pipe(file.path):  # its size is not known before it is read
-        return read_lists(data)
     num_rows, are_parquet = estimate_rows(file.path, f"source ({file.path})")
     memory = memory_budget(memory)
     if num_rows * _ROW_BYTES <= memory:

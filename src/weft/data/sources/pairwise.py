@@ -44,6 +44,7 @@ class PairwiseModel(nn.Module):
     def score(self, users: Any, items: Any) -> Tensor:
         """Return the scores `[batch, n]` of the items `[batch, n]` of each user `[batch]`."""
         width = len(items[0]) if len(items) else 0
+        size = self.batch_pairs
         if isinstance(users, Tensor):
             pair_users: Any = users.repeat_interleave(width)
         else:
@@ -53,14 +54,10 @@ class PairwiseModel(nn.Module):
         else:
             pair_items = [item for row in items for item in row]
         scores = [
-            self._score_pairs(pair_users[start:stop], pair_items[start:stop])
-            for start, stop in self._spans(len(users) * width)
+            self._score_pairs(pair_users[start : start + size], pair_items[start : start + size])
+            for start in range(0, len(users) * width, size)
         ]
         return torch.cat([torch.empty(0), *scores]).view(len(users), width)
-
-    def _spans(self, num_pairs: int) -> list[tuple[int, int]]:
-        starts = range(0, num_pairs, self.batch_pairs)
-        return [(start, min(start + self.batch_pairs, num_pairs)) for start in starts]
 
     def _score_pairs(self, users: Any, items: Any) -> Tensor:
         given = [users, items]
