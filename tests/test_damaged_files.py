@@ -420,6 +420,8 @@ def test_a_pipe_for_two_inputs_is_refused(tmp_path):
             for name in names.split(" and "):
                 assert name in outcome.output
             assert f"are the same pipe ({fifo}), which can be read only once" in outcome.output
+    outcome = run("evaluate", "--recs", f"truth={fifo}", "--truth", fifo, *OPTIONS)
+    assert (outcome.exit_code, "truth and --recs truth are the" in outcome.output) == (2, True)
     with pytest.raises(InputError, match="truth and train are the same pipe"):
         weft.evaluate({1: [1]}, fifo, train=weft.File(fifo), metrics="nDCG", top_k=1)
 

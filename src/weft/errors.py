@@ -42,8 +42,8 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u
 def escape_controls(text: str) -> str:
     r"""Return the text with characters that could steer a terminal printed as `\u001b`.
 
-    Names, labels and ids come from data: whatever is printed goes through this function, in
-    messages by `render`, in commands by `weft.cli.output`. Escapes are also valid inside JSON.
+    Names, labels and ids come from data: all printed text goes through this function, messages by
+    `render`, the output of commands by `weft.cli`. Escapes are also valid inside JSON.
     """
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 

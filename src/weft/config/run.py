@@ -13,7 +13,7 @@ from weft.config.configuration import Configuration
 from weft.config.sections import FileSettings
 from weft.data.readers.files import File, FileTable, read_table
 from weft.data.readers.pipes import check_pipes
-from weft.errors import InputError, SettingError, WeftError
+from weft.errors import InputError, SettingError, WeftError, setting_ref
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
 from weft.report.context import ReportContext
@@ -115,7 +115,10 @@ def results(
         begin("reading the data")
     with _located_errors(configuration):
         files = configuration.data.files()
-        check_pipes({name: file.path for name, file in (files | configuration.models).items()})
+        models = {
+            setting_ref(f"models.{name}"): file for name, file in configuration.models.items()
+        }
+        check_pipes({name: file.path for name, file in (files | models).items()})
         data: dict[str, Any] = {
             name: _open_file(file, name, reads_files=reads_files) for name, file in files.items()
         }

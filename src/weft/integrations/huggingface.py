@@ -1,4 +1,4 @@
-"""Metrics for the Trainer of Hugging Face transformers, which need no part of that package."""
+"""Metrics for the Trainer of Hugging Face transformers; that package is not imported."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.errors import InputError, SettingError
 from weft.evaluation.evaluator import Evaluator
+from weft.evaluation.result import Result
 
 Inputs = Callable[[Any], Mapping[str, Any]]
 
@@ -19,9 +20,9 @@ class ComputeMetrics:
     `inputs=`, a function of the `EvalPrediction` returns the arguments of `Evaluator.update`
     instead, by name.
 
-    With `batch_eval_metrics=True` the Trainer calls it once per batch and again for the last one,
-    with `compute_result`. Otherwise it is called once with everything. `result` is the latest
-    Result. The evaluator is copied and not changed.
+    With `batch_eval_metrics=True` the Trainer calls it for each batch, with `compute_result=True`
+    for the last one; otherwise once, with all rows. `result` is the latest Result, None before the
+    first. The evaluator is copied and not changed.
 
     >>> import numpy as np, weft
     >>> from types import SimpleNamespace
@@ -40,16 +41,16 @@ class ComputeMetrics:
         self._evaluator = evaluator.clone()
         self._evaluator.reset()
         self._inputs = _read_prediction if inputs is None else inputs
-        self.result: Any = None
+        self.result: Result | None = None
 
     def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float | None]:
-        """Add a batch. Return the values by name if it is the last one, else nothing."""
+        """Add a batch. Return the values by name if it is the last one, else an empty dict."""
         self._evaluator.update(**self._inputs(prediction))
         if not compute_result:
             return {}
-        self.result = self._evaluator.compute()
+        self.result = result = self._evaluator.compute()
         self._evaluator.reset()
-        return self.result.as_json_dict()  # type: ignore[no-any-return]
+        return result.as_json_dict()
 
 
 def _read_prediction(prediction: Any) -> dict[str, Any]:

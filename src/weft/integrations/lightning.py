@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -23,7 +24,9 @@ from weft.errors import (
     check_choice,
     did_you_mean,
 )
+from weft.evaluation.atomic_files import write_files
 from weft.evaluation.evaluator import Evaluator
+from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
 from weft.evaluation.setting_rules import read_metrics
 from weft.metrics.profiles import profiled_name
@@ -123,9 +126,8 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         """Write the results for the process that spawned this one, the owner of the folder."""
         if self._returned is None or self._folder is not None or not trainer.is_global_zero:
             return
-        unfinished = self._returned.with_suffix(".new")
-        unfinished.write_bytes(pickle.dumps((self._results, self._latest)))
-        unfinished.replace(self._returned)
+        content = (self._results, self._latest)
+        write_files({self._returned: lambda file: pickle.dump(content, file)})
 
     @property
     def results(self) -> dict[str, Result]:
@@ -257,7 +259,7 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         self._return_results(trainer)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Refuse names that the module logs too, after the sanity check rather than the epoch."""
+        """Raise SettingError after the sanity check if the module logs a name of this callback."""
         if not trainer.sanity_checking or "val" not in self.stages:
             return
         names = set(self._names())
@@ -321,12 +323,13 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         for value in result.values:
             name = f"{value.name}{result.postfix}"
             log(name, value.value, prog_bar=value.plain_name in self.prog_bar)
-            if self.log_std_errors and value.std_error == value.std_error:
+            if self.log_std_errors and not math.isnan(value.std_error):
                 log(f"{name}/std_error", value.std_error)
         if self.log_slices and result.slices is not None:
             for row in result.slices.iter_rows(named=True):
-                metric = row["metric"] if row["k"] is None else f"{row['metric']}@{row['k']}"
-                log(f"{metric}[{row['slice']}={row['group']}]{result.postfix}", row["value"])
+                value = MetricValue(row["metric"], row["k"], row["value"])
+                name = f"{value.name}[{row['slice']}={row['group']}]{result.postfix}"
+                log(name, value.value)
 
     def _save(self, result: Result, suffix: str, trainer: Trainer) -> None:
         if self.save_to is None or not trainer.is_global_zero:

@@ -41,9 +41,9 @@ def save_results(
     for result, path in zip(results, paths):
         table = getattr(result, "per_user_table", None)
         spark_folders = {} if table is None else {"per_user": _spark_writer(table, path)}
-        result_part = result_files(result, path, spark_folders)
-        files |= result_part[0]
-        folders |= result_part[1]
+        own_files, own_folders = result_files(result, path, spark_folders)
+        files |= own_files
+        folders |= own_folders
     summaries = {folder / SUMMARY_FILE: text_writer(to_csv(results, guard_formulas=guard_formulas))}
     if any(result.slices is not None for result in results):
         slices = slices_to_csv(results, guard_formulas=guard_formulas)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _POLL_SECONDS = 0.5
-_PATIENCE_SECONDS = 10.0  # without any executor while tasks wait
-_FAILED_STARTS = 3  # executors that ended, none running: others will not do better
+_PATIENCE_SECONDS = 10.0  # that tasks may wait for the first executor
+_FAILED_STARTS = 3  # executors that ended before the evaluation is given up
 _ENDED = re.compile(r"Executor \S+ removed: (?P<reason>.+)")
 
 
@@ -98,13 +98,13 @@ class _JobWatch(threading.Thread):
             self._check_executors(is_idle=is_idle)
 
     def _active_stages(self) -> list[Any]:
-        """Return what Spark knows of the stages that run."""
+        """Return the `SparkStageInfo` of each stage that runs."""
         tracker = self._context.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         return [stage for stage in stages if stage is not None]
 
     def _check_executors(self, *, is_idle: bool) -> None:
-        """Report that there is no executor, if tasks have waited for one for long."""
+        """Report that no executor runs if tasks have waited longer than `_PATIENCE_SECONDS`."""
         # The driver counts as one.
         if not is_idle or self._context._jsc.sc().getExecutorMemoryStatus().size() > 1:
             self._idle_since = None
@@ -152,9 +152,9 @@ def _find_problem(context: Any, ended: list[str]) -> _Problem:
     if state is not None and not workers:
         return _Problem(f"{waiting}: the cluster has no workers.", is_final=False)
     return _Problem(
-        f"{waiting}. Other applications may use the cluster; else check that it has the resources "
-        f"for executors (spark.executor.memory, spark.executor.cores), and that they can reach "
-        f"{driver}.",
+        f"{waiting}. Other applications may use the cluster; if not, check that it has the "
+        "resources for executors (spark.executor.memory, spark.executor.cores), and that they can "
+        f"reach {driver}.",
         is_final=False,
     )
 
@@ -184,7 +184,7 @@ def _find_excess(context: Any, workers: list[Any]) -> _Problem | None:
 def _ask_master(context: Any) -> Any:
     """Return the state of a standalone master; None if it does not answer.
 
-    Spark has no public call for it; the master's web page may be anywhere.
+    Spark has no public call for it, and the address of the master's web page is not known.
     """
     java = context._jvm
     try:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOGGED = re.compile(r"\S+ \S+ (?P<level>INFO|WARN|ERROR) [\w$]+: (?P<message>.+)")
-_LOGGERS = {  # levels by name
+_LOGGERS = {  # log level by name below org.apache.spark
     "deploy.client": "WARN",
     "scheduler.TaskSchedulerImpl": "WARN",
     "scheduler.cluster": "WARN",
     "scheduler.cluster.StandaloneSchedulerBackend": "INFO",  # the end of executors
 }
-_java_output: CapturedStderr | None = None  # of the Java process of this process
+_java_output: CapturedStderr | None = None  # of Java, if this process started it
 
 
 def require_spark() -> None:
@@ -136,7 +136,7 @@ def _start_error(address: str, error: Exception, lines: list[str]) -> EngineErro
 
 
 def _start_log(spark: SparkSession) -> None:
-    """Log what concerns executors and the cluster from now on, for `read_java_log`."""
+    """Let Spark log messages about executors and the cluster, for `read_java_log`."""
     read_java_log()
     logging: Any = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
     for name, level in _LOGGERS.items():
@@ -178,9 +178,9 @@ def _session_options(address: str) -> dict[str, str]:
 
 
 def read_java_log() -> list[tuple[str, str]]:
-    """Return (level, message) of what Spark has logged since the last call, as `_start_log` says.
+    """Return the level and message of each line that Spark has logged since the last call.
 
-    Nothing if Java was not started here.
+    The list is empty if this process did not start Java.
     """
     lines = [] if _java_output is None else _java_output.read_lines()
     found = (_LOGGED.match(line) for line in lines)

@@ -119,7 +119,7 @@ def _piece_maker(
     """Return a function for `mapInArrow` that splits rows of a table into pieces by user.
 
     `layouts` are the frames of the table, with their numbers: that of its rows, and possibly that
-    of rows that only name a user. `keys` are those of the partitions.
+    of rows that only name a user. `keys` has the key of each partition.
     """
 
     def make_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -200,6 +200,8 @@ def _partition_keys(number: int) -> list[int]:
 
 
 def _murmur3(numbers: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Return the hashes of integers as Spark computes them, signed."""
+
     def rotate(values: Any, bits: int) -> Any:
         return (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
 

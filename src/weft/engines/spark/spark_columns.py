@@ -152,9 +152,10 @@ def _convert_numbers(role: str, name: str, kind: Any, where: str) -> Column:
         )
     if not isinstance(kind, types.LongType) and not _is_whole_decimal(kind):
         return column.cast("double")
+    advice = ", or give ranks" if role == "score" else ""
     message = (
-        f"{where}: the column {name!r} has integers beyond 2**53, which float64 cannot "
-        f"tell apart; rescale the {role}s{', or give ranks' * (role == 'score')}."
+        f"{where}: the column {name!r} has integers beyond 2**53, which float64 cannot tell apart; "
+        f"rescale the {role}s{advice}."
     )
     is_large = (column > 2**53) | (column < -(2**53))
     return functions.when(is_large, _raise_in_query(message)).otherwise(column.cast("double"))

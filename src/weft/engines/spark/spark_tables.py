@@ -45,7 +45,8 @@ _READING_NODES = {
     "Project",
     "Union",
 }
-# Inputs in which a null is an error, except for labels: their files are all looked at first.
+# Inputs in which a null is an error, which reveals a file that lacks a column. Labels may be null:
+# the columns of all files of other inputs are compared first.
 _COMPLETE_INPUTS = ("source", "truth", "train", "candidates")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:/")
