@@ -36,8 +36,8 @@ def write(folder, name, data):
     return path
 
 
-def rows(path, **how):
-    table = read_table(weft.File(path, **how), "lists")
+def rows(path):
+    table = read_table(path, "lists")
     return list(zip(*(table.columns[role].to_list() for role in ("user", "item", "score"))))
 
 
@@ -117,7 +117,7 @@ DAMAGED = {
         b'{"ann": {"tea": 1,\n"\\udc00": 2}}',
         ["line 2", "half of a pair", "column 2"],
     ),
-    "ranx JSON with a byte order mark inside": (
+    "JSON Lines with a byte order mark inside": (
         "a.jsonl",
         b'{"user": 1, "item": 2, "score": 1}\n\xef\xbb\xbf{"user": 1, "item": 3, "score": 1}\n',
         ["line 2", "not JSON"],
@@ -177,7 +177,7 @@ def test_reads_long_fields_and_long_first_rows(tmp_path):
 
 def test_reads_empty_fields_in_quotes_like_others(tmp_path):
     path = write(tmp_path, "a.csv", 'user,item,score\n"ann","tea","2"\n"","",""\n"bob","rye",""\n')
-    (first, second) = rows(path)
+    first, second = rows(path)
     assert first == ("ann", "tea", 2.0)
     assert second[:2] == ("bob", "rye") and np.isnan(second[2])
 

@@ -73,14 +73,17 @@ def mutate(draw, data):
 
 
 def attempt(case, function, *arguments, **options):
-    """True if the call has an outcome, False if it raises a `WeftError`."""
+    """Return True if the call has an outcome, False if it raises a `WeftError` with a message."""
     try:
         function(*arguments, **options)
     except WeftError as error:
-        return not error.message
+        message = error.message
     except BaseException as error:
         raise AssertionError(f"{type(error).__name__} for {case!r}") from error
-    return True
+    else:
+        return True
+    assert message, f"an error without a message for {case!r}"
+    return False
 
 
 def tiers(seed, fast, slow):
@@ -215,10 +218,10 @@ def test_csv_files_have_the_rows_of_a_plain_reader(seed, num_cases, tmp_path):
 
 YAML = b"""\
 evaluation:
-  metrics: [nDCG, "F1(beta=0.5)", {name: Recall, params: {}}]
+  metrics: [nDCG, "F1(beta=0.5)", Recall]
   top_k: &k [1, 2]
   ties: index
-  slices: {age: {file: users.csv}}
+  slices: {age: {path: users.csv, columns: {label: item}}}
 data:
   truth: {path: truth.csv, columns: {user: 0, item: 1}, header: false}
   train: train.csv
@@ -234,10 +237,12 @@ def test_yaml_files(seed, num_cases, tmp_path):
     for name in ("truth.csv", "train.csv", "lists.csv", "users.csv"):
         (tmp_path / name).write_bytes(TEXT)
     path = tmp_path / "run.yaml"
+    num_loaded = 0
     for _ in range(num_cases):
         data = mutate(draw, YAML)
         path.write_bytes(data)
-        attempt(data, load, path)
+        num_loaded += attempt(data, load, path)
+    assert 0 < num_loaded < num_cases
 
 
 @tiers(9, 150, 1500)
@@ -254,10 +259,12 @@ def test_result_files(seed, num_cases, tmp_path):
         assert repr(result) and result.to_frame() is not None
         weft.compare([result, good])
 
+    num_used = 0
     for _ in range(num_cases):
         data = mutate(draw, saved)
         path.write_bytes(data)
-        attempt(data, use)
+        num_used += attempt(data, use)
+    assert 0 < num_used < num_cases
 
 
 NAMES = [

@@ -48,13 +48,16 @@ def mutate(document, draw):
     return document
 
 
-def run_fuzzer(saved, seeds, tmp_path):
+@pytest.mark.parametrize(
+    "seeds", [range(60), pytest.param(range(1000, 2500), marks=pytest.mark.slow)]
+)
+def test_odd_results_give_a_result_or_an_error_of_weft(seeds, saved, tmp_path):
     document, path = json.loads(saved.read_text()), tmp_path / "odd.json"
     for name in ("per_user", "user_labels"):
         (tmp_path / document[name]).write_bytes((saved.parent / document[name]).read_bytes())
     path.write_text(saved.read_text())
-    expected, errors = use(path, saved), 0
-    assert isinstance(expected, str)
+    errors = 0
+    assert isinstance(use(path, saved), str)
     for seed in seeds:
         draw = random.Random(seed)
         if seed % 4:
@@ -65,15 +68,6 @@ def run_fuzzer(saved, seeds, tmp_path):
             path.write_bytes(content[: draw.choice([len(content), draw.randrange(len(content))])])
         errors += isinstance(use(path, saved), WeftError)
     assert errors > len(seeds) / 4
-
-
-def test_odd_results_give_a_result_or_an_error_of_weft(saved, tmp_path):
-    run_fuzzer(saved, range(60), tmp_path)
-
-
-@pytest.mark.slow
-def test_many_odd_results_give_a_result_or_an_error_of_weft(saved, tmp_path):
-    run_fuzzer(saved, range(1000, 2500), tmp_path)
 
 
 WRONG = {

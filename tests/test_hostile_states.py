@@ -188,7 +188,10 @@ def fuzz_fields(path, seed):
 FUZZERS = (fuzz_bytes, fuzz_form, fuzz_fields)
 
 
-def run_fuzzer(saved, seeds, tmp_path):
+@pytest.mark.parametrize(
+    "seeds", [range(100), pytest.param(range(1000, 4000), marks=pytest.mark.slow)]
+)
+def test_odd_files_give_their_state_or_an_error_of_weft(seeds, saved, tmp_path):
     expected, path, errors = use(saved), tmp_path / "odd.state", 0
     assert isinstance(expected, list)
     for seed in seeds:
@@ -201,15 +204,6 @@ def run_fuzzer(saved, seeds, tmp_path):
         elif fuzzer is fuzz_bytes:
             assert repr(found) == repr(expected), seed  # the header alone may differ
     assert errors > len(seeds) / 2
-
-
-def test_odd_files_give_their_state_or_an_error_of_weft(saved, tmp_path):
-    run_fuzzer(saved, range(100), tmp_path)
-
-
-@pytest.mark.slow
-def test_many_odd_files_give_their_state_or_an_error_of_weft(saved, tmp_path):
-    run_fuzzer(saved, range(1000, 4000), tmp_path)
 
 
 # --------------------------------------------------------------------------------------------------

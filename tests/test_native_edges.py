@@ -70,24 +70,17 @@ def test_no_rows_no_items_and_any_cutoff(shape, k, dtype):
 # More than 2^31 cells, in memory of which only the pages that are used exist
 
 
-@pytest.fixture
-def reserve():
-    """A function that reserves an array of zeros without taking memory for it."""
-    regions = []
-
-    def make(cells, dtype):
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
-        try:
-            region = mmap.mmap(-1, cells * np.dtype(dtype).itemsize, flags=flags)
-        except OSError as error:
-            pytest.skip(f"{cells:,} cells cannot be reserved here ({error})")
-        regions.append(region)
-        return np.frombuffer(region, dtype=dtype)
-
-    return make
+def reserve(cells, dtype):
+    """Return an array of zeros whose pages take no memory until they are used."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+    try:
+        region = mmap.mmap(-1, cells * np.dtype(dtype).itemsize, flags=flags)
+    except OSError as error:
+        pytest.skip(f"the system does not reserve {cells:,} cells without memory ({error})")
+    return np.frombuffer(region, dtype=dtype)
 
 
-def test_reads_scores_beyond_2_31_cells(reserve):
+def test_reads_scores_beyond_2_31_cells():
     rows, items = 5, (1 << 29) + 7
     scores = reserve(rows * items, np.float32).reshape(rows, items)
     cells = np.array([0, items - 1])
@@ -98,7 +91,7 @@ def test_reads_scores_beyond_2_31_cells(reserve):
     assert rows * items > 1 << 31 and found.tolist() == [1.5, 2.5]
 
 
-def test_groups_rows_beyond_2_31_entries(reserve):
+def test_groups_rows_beyond_2_31_entries():
     end = (1 << 31) + 9
     grouped, following = reserve(end, np.int32), np.array([0, end - 2])
     values = np.array([3, 4, 5], dtype=np.int32)
@@ -107,7 +100,7 @@ def test_groups_rows_beyond_2_31_entries(reserve):
     assert following.tolist() == [1, end]
 
 
-def test_copies_runs_beyond_2_31_bytes(reserve):
+def test_copies_runs_beyond_2_31_bytes():
     size = (1 << 28) + 100
     values, copied = reserve(size, np.int64), np.empty(3, dtype=np.int64)
     values[-3:] = 7, 8, 9

@@ -30,8 +30,9 @@ def test_evaluations_show_their_users(monkeypatch):
 
 
 def test_short_work_and_other_streams_show_nothing(monkeypatch):
-    for stream in (Terminal(), io.StringIO()):
+    for stream, hidden_seconds in ((Terminal(), 60), (io.StringIO(), -1)):
         monkeypatch.setattr(sys, "stderr", stream)
+        monkeypatch.setattr(progress, "_HIDDEN_SECONDS", hidden_seconds)
         with progress.progress_bar("partitions") as show:
             show(3, 4)
         assert "partitions" not in stream.getvalue()

@@ -13,6 +13,7 @@ from weft.data.memory import available_memory, memory_budget
 from weft.data.recommendations import ListTable, SpilledLists, open_lists, spilled_lists
 from weft.data.recommendations.disk_arrays import DiskArray
 from weft.errors import InputError, SettingError
+from weft.evaluation import checkpoint
 from weft.evaluation.setting_rules import read_memory
 
 USERS, ITEMS = 120, 40
@@ -78,7 +79,11 @@ def assert_equal_results(path, truth, **options):
     """Check that results are bit-equal whether the lists are in memory or on disk."""
     settings = {"metrics": METRICS, "top_k": [3, 10], **options}
     expected = weft.evaluate(path, truth, **settings)
-    found = weft.evaluate(path, truth, memory=1, **settings)
+    compare_results(weft.evaluate(path, truth, memory=1, **settings), expected)
+
+
+def compare_results(found, expected):
+    """Check that two results are bit-equal."""
     for one, other in zip(found.values, expected.values, strict=True):
         assert one.name == other.name
         for field in FIELDS:
@@ -135,10 +140,34 @@ def test_every_option_has_the_results_of_lists_in_memory(name, tmp_path):
     assert_equal_results(path, truth, train=train, **OPTIONS[name])
 
 
-def test_resumes_from_a_checkpoint_of_lists_in_memory(tmp_path):
+@pytest.mark.parametrize(("before", "after"), [(None, 1), (1, None), (1, 1)])
+def test_resumes_an_interrupted_evaluation(before, after, tmp_path, monkeypatch):
+    """The lists may be in memory before the interrupt and on disk after it, and the reverse."""
+    monkeypatch.setattr(checkpoint, "_SAVE_SECONDS", 0.0)
     lists, truth, _ = draw()
     path = write(lists, tmp_path / "lists.parquet")
-    assert_equal_results(path, truth, checkpoint=tmp_path / "checkpoint")
+    settings = {"metrics": METRICS, "top_k": [3, 10], "per_user": True, "batch_size": 25}
+    add, users = weft.Evaluator.add, []
+
+    def record(self, inputs, *ranked):
+        users.append(inputs.users.tolist())
+        add(self, inputs, *ranked)
+
+    def interrupt(*arguments):
+        if len(users) == 3:
+            raise KeyboardInterrupt
+        record(*arguments)
+
+    monkeypatch.setattr(weft.Evaluator, "add", record)
+    expected, batches = weft.evaluate(path, truth, **settings), users[:]
+    users.clear()
+    settings["checkpoint"] = tmp_path / "run.state"
+    monkeypatch.setattr(weft.Evaluator, "add", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        weft.evaluate(path, truth, memory=before, **settings)
+    monkeypatch.setattr(weft.Evaluator, "add", record)
+    compare_results(weft.evaluate(path, truth, memory=after, **settings), expected)
+    assert users == batches  # each batch once, the first three before the interrupt
 
 
 def test_keeps_the_best_of_repeated_items(tmp_path):

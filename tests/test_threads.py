@@ -170,8 +170,6 @@ def helpers() -> list[threading.Thread]:
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("source", SOURCES)
 def test_results_are_equal_for_any_number_of_threads(source, options):
-    if source == "lists" and options == "bootstrap":
-        pytest.skip("covers the same code as scores")
     settings = {"metrics": ["nDCG", "AUC", "Gini", "EPC", "MAP"], "top_k": [3, 10]}
     if source == "lists":
         settings["metrics"] = ["nDCG", "Gini", "MAP"]

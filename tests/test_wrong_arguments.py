@@ -172,10 +172,7 @@ ENTRIES = {
     "forward": (lambda **given: evaluator().forward(**given), BATCH),
     "clone": (lambda **given: evaluator().clone(**given), {"prefix": None, "postfix": None}),
     "merge": (lambda **given: evaluator().merge(**given), {"other": filled_evaluator()}),
-    "Factors": (
-        weft.Factors,
-        FACTORS,
-    ),
+    "Factors": (weft.Factors, FACTORS),
     "Factors in evaluate": (
         lambda **given: weft.evaluate(weft.Factors(**given), TRUTH, metrics=["nDCG@2"]),
         FACTORS,
@@ -201,11 +198,11 @@ ENTRIES = {
         ),
     ),
     **{
-        f"{metric.__name__} construct": (metric, {"k": 3})
+        f"{metric.__name__} of one target construct": (metric, {"k": 3})
         for metric in (weft.HR, weft.NDCG, weft.MRR)
     },
     **{
-        f"{metric.__name__} update": (
+        f"{metric.__name__} of one target update": (
             lambda metric=metric, **given: metric(3).update(*given.values()),
             {"ranks": torch.tensor([1, 2])},
         )
@@ -222,14 +219,8 @@ ENTRIES = {
     "Result save": (RESULTS[0].save, {"path": "r.json"}),
     "Result to_html": (RESULTS[0].to_html, {"path": None, "title": None}),
     "Result plot": (RESULTS[0].plot, {"kind": "values"}),
-    "Comparison save": (
-        COMPARISON.save,
-        {"path": "c.json", **TEXT},
-    ),
-    "Comparison to_text": (
-        COMPARISON.to_text,
-        {"form": "csv", **TEXT},
-    ),
+    "Comparison save": (COMPARISON.save, {"path": "c.json", **TEXT}),
+    "Comparison to_text": (COMPARISON.to_text, {"form": "csv", **TEXT}),
     "Comparison pareto": (COMPARISON.pareto, {"metrics": ["nDCG@2"]}),
     "Comparison adjusted": (COMPARISON.adjusted, {"correction": "fdr"}),
     "Comparison letters": (COMPARISON.letters, {"test": "paired_t"}),
