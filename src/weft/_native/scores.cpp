@@ -78,8 +78,8 @@ INLINE Key<Score> key_of(Score score, Bits<Score> item) {
     return Key<Score>(order_of(score)) << kBits<Score> | Bits<Score>(~item);
 }
 
-// The inputs and outputs of a scan; outputs with null pointers are not computed. The scores of masked items, which are distinct and ascending in a row, count as
-// -inf. Nothing is written to the scores, which are the caller's.
+// The inputs and outputs of a scan; outputs with null pointers are not computed. The scores of masked items, which are distinct and
+// ascending in a row, count as -inf. Nothing is written to the scores, which are the caller's.
 template <class Score>
 struct Scan {
     const Score* scores;
