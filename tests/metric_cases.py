@@ -30,6 +30,8 @@ VARIANTS = [
     "EFD(relevance=graded, gain=linear)",
     "EPC(relevance=none, unseen=1)",
     "EFD(denominator=list)",
+    "MIUF(cold_items=skip, denominator=k)",
+    "Surprisal(denominator=list, users=evaluated)",
     "Gini(denominator=N, users=evaluated)",
     "ShannonEntropy(base=2, normalized=True)",
     "ShannonEntropy(users=evaluated, weights=lists)",

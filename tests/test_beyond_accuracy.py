@@ -36,6 +36,7 @@ def every(**choices):
 GAINS = ("exponential", "linear", "binary", "exponential_shifted")
 USERS = ("lists", "evaluated")
 RATIOS = (0.8, 0.5, 1.0)
+COLD = ("one", "skip")
 FIRST_PAIR = {"metric_names": ["nDCG", "Recall"]}
 OTHER_PAIR = {"metric_names": ["Gini", "EPC"]}
 BY_USER = {
@@ -88,6 +89,9 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     "EPC": every(relevance=("binary", "discounted", "none"), unseen=(0, 1))
     + every(relevance=("graded",), gain=GAINS)
     + every(relevance=("graded", "none"), denominator=("list",)),
+    "MIUF": every(cold_items=COLD, denominator=("list", "k"), users=USERS),
+    "SelfInformation": every(cold_items=COLD, denominator=("list", "k"), users=USERS),
+    "Surprisal": every(cold_items=COLD, denominator=("list", "k"), users=USERS),
     "Gini": every(denominator=("N-1", "N"), users=USERS),
     "ShannonEntropy": every(base=("e", 2), normalized=(False, True), users=USERS)
     + every(base=("e", 2), users=USERS, weights=("lists",)),

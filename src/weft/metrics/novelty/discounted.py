@@ -1,5 +1,4 @@
-"""Novelty: how unpopular the recommended items are, weighted by relevance and position. Higher is
-better.
+"""Novelty weighted by relevance and position.
 
 Both metrics are Σ_p w_p · nov(i_p) · d_p ÷ Σ_{p=1..k} d_p with d_p = 1 / log2(p + 1), averaged over
 users with a relevant item. With `denominator="list"` the divisor is the sum over the positions that

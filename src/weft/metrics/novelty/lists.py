@@ -1,0 +1,160 @@
+"""Novelty of whole lists: the mean over the items of a list, relevant or not, without discounts."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.batch.topk import TopK
+from weft.data import DeviceColumn, Train
+from weft.errors import check_choice
+from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
+from weft.metrics.base.metric import Bounds
+from weft.metrics.registry import register
+
+_ZHOU = (
+    "Zhou et al. (2010), Solving the apparent diversity-accuracy dilemma of recommender systems, "
+    "doi 10.1073/pnas.1000488107"
+)
+
+
+class _ListNovelty(UserAverageTopKMetric):
+    """The mean over a list of a novelty that follows from the train interactions of an item."""
+
+    family = "novelty"
+    higher_is_better = True
+    is_exposure_metric = True
+    bounds: Bounds = (0.0, None)
+    undefined = "train is empty, or no list has an item that counts"
+    reference = _ZHOU
+
+    def __init__(
+        self,
+        k: int,
+        *,
+        train: Any,
+        cold_items: str = "one",
+        denominator: str = "list",
+        users: str = "lists",
+        **settings: Any,
+    ) -> None:
+        super().__init__(k, **settings)
+        self._train = Train.read(train)
+        self.cold_items = check_choice("cold_items", cold_items, ("one", "skip"))
+        self.denominator = check_choice("denominator", denominator, ("list", "k"))
+        self.users = check_choice("users", users, POPULATIONS)
+
+    def novelty(self, popularity: Tensor) -> Tensor:
+        """Return the novelty of items from their numbers of train interactions, 1 or more."""
+        raise NotImplementedError
+
+    @cached_property
+    def _is_counted(self) -> DeviceColumn:
+        """1 for items that count, `[items]`."""
+        popularity = self._train.popularity.values
+        return DeviceColumn((popularity >= (self.cold_items == "skip")).to(popularity.dtype))
+
+    @cached_property
+    def _novelty(self) -> DeviceColumn:
+        """The novelty of each item, 0 if it does not count, `[items]`."""
+        novelty = self.novelty(self._train.popularity.values.clamp(min=1))
+        return DeviceColumn(novelty * self._is_counted.values)
+
+    def user_values(self, topk: TopK) -> Tensor:
+        if self._train.num_interactions == 0:
+            return torch.full_like(topk.list_length, torch.nan)
+        counted = topk.list_length
+        if self.cold_items == "skip":
+            counted = topk.sum_column(self._is_counted)
+        length = topk.k if self.denominator == "k" else counted
+        return topk.sum_column(self._novelty) / torch.where(counted > 0, length, torch.nan)
+
+
+@register
+class MIUF(_ListNovelty):
+    """Mean inverse user frequency: the mean over a list of log2(U / n_i), averaged over lists.
+
+    n_i are the train interactions of the item, U the users with a train interaction.
+    `cold_items`: an item without train interactions counts as if it had one (`"one"`), or is left
+    out (`"skip"`). `denominator="k"` divides by k instead of the length of the list.
+    `users="evaluated"` counts the lists of users with a relevant item only.
+
+    Edge cases: empty lists are left out, and so are lists without an item that counts; undefined if
+    train is empty.
+
+    Example: of two train users both have seen item 0 and one has seen item 1: (0 + 1) / 2.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.MIUF(k=2, train=torch.tensor([[1, 1, 0], [1, 0, 0]]))
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+    """
+
+    def novelty(self, popularity: Tensor) -> Tensor:
+        return torch.log2(self._train.num_users / popularity)
+
+
+@register
+class SelfInformation(_ListNovelty):
+    """The mean over a list of the information content log2(T / n_i), averaged over lists.
+
+    n_i are the train interactions of the item, T those of all items. `cold_items`, `denominator`
+    and `users` as for MIUF.
+
+    Edge cases: empty lists are left out, and so are lists without an item that counts; undefined if
+    train is empty.
+
+    Example: items 0 and 1 have 2 and 1 of 4 train interactions: (1 + 2) / 2.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.SelfInformation(k=2, train=torch.tensor([[1, 1, 0], [1, 0, 1]]))
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute()
+    tensor(1.5000, dtype=torch.float64)
+    """
+
+    reference = (
+        "Vargas and Castells (2011), Rank and relevance in novelty and diversity metrics for "
+        "recommender systems, doi 10.1145/2043932.2043955"
+    )
+
+    def novelty(self, popularity: Tensor) -> Tensor:
+        return torch.log2(self._train.num_interactions / popularity)
+
+
+@register
+class Surprisal(_ListNovelty):
+    """The mean of log2(U / n_i) / log2(U) over the k positions of a list, averaged over lists: from
+    0 (everybody has seen the items) to 1 (one user or nobody has).
+
+    n_i are the train interactions of the item, U the users with a train interaction. Positions
+    after the end of a list add 0; `denominator="list"` divides by the length of the list instead of
+    k. `cold_items` and `users` as for MIUF.
+
+    Edge cases: empty lists are left out, and so are lists without an item that counts; undefined if
+    train has fewer than two users.
+
+    Example: of four train users two have seen item 0 and one has seen item 1: (1/2 + 2/2) / 2.
+
+    >>> import torch, weft
+    >>> train = torch.tensor([[1, 1, 0], [1, 0, 0], [0, 0, 1], [0, 0, 1]])
+    >>> metric = weft.metrics.Surprisal(k=2, train=train)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute()
+    tensor(0.7500, dtype=torch.float64)
+    """
+
+    bounds: Bounds = (0.0, 1.0)
+    undefined = "train has fewer than two users, or no list has an item that counts"
+
+    def __init__(self, k: int, *, denominator: str = "k", **settings: Any) -> None:
+        super().__init__(k, denominator=denominator, **settings)
+
+    def novelty(self, popularity: Tensor) -> Tensor:
+        num_users = torch.full_like(popularity, self._train.num_users)
+        # 0 / 0 for a single user, whose items all have one interaction.
+        return torch.log2(num_users / popularity) / torch.log2(num_users)

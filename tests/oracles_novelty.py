@@ -1,0 +1,89 @@
+"""Slow oracles of novelty, in plain Python, written from the definitions."""
+
+import math
+from collections.abc import Callable, Mapping
+
+from oracle_world import User, World, counted, popularity, ranked, train_cells
+from oracles import NAN
+
+
+def list_novelty(
+    world: World,
+    user: User,
+    k: int,
+    novelties: Mapping[int, float],
+    *,
+    cold_items: str,
+    denominator: str,
+    users: str,
+) -> float:
+    """Sum of the novelties of the list / its length (or k); NaN without a train or an item that
+    counts. Items that nobody has seen are left out with cold_items="skip".
+    """
+    counts = popularity(world)
+    items = [item for item in ranked(world, user, k) if counts[item] or cold_items == "one"]
+    if not items or not train_cells(world) or user not in counted(world, users):
+        return NAN
+    return math.fsum(novelties[item] for item in items) / (k if denominator == "k" else len(items))
+
+
+def num_train_users(world: World) -> int:
+    """Give the number of users with a train interaction."""
+    return len({user for user, _ in train_cells(world)})
+
+
+def miuf(
+    world: World,
+    user: User,
+    k: int,
+    cold_items: str = "one",
+    denominator: str = "list",
+    users: str = "lists",
+) -> float:
+    """Mean of -log2(max(n_i, 1) / U)."""
+    total = num_train_users(world) or 1
+    novelties = {i: -math.log2(max(n, 1) / total) for i, n in enumerate(popularity(world))}
+    how = {"cold_items": cold_items, "denominator": denominator, "users": users}
+    return list_novelty(world, user, k, novelties, **how)
+
+
+def self_information(
+    world: World,
+    user: User,
+    k: int,
+    cold_items: str = "one",
+    denominator: str = "list",
+    users: str = "lists",
+) -> float:
+    """Mean of -log2(max(n_i, 1) / T)."""
+    total = len(train_cells(world)) or 1
+    novelties = {i: -math.log2(max(n, 1) / total) for i, n in enumerate(popularity(world))}
+    how = {"cold_items": cold_items, "denominator": denominator, "users": users}
+    return list_novelty(world, user, k, novelties, **how)
+
+
+def surprisal(
+    world: World,
+    user: User,
+    k: int,
+    cold_items: str = "one",
+    denominator: str = "k",
+    users: str = "lists",
+) -> float:
+    """Sum of log2(U / n_i) / log2(U) / k, 1 for an item that nobody has seen; NaN for U = 1."""
+    total = num_train_users(world)
+    if total < 2:
+        return NAN
+    novelties = {
+        i: math.log2(total / n) / math.log2(total) if n else 1.0
+        for i, n in enumerate(popularity(world))
+    }
+    how = {"cold_items": cold_items, "denominator": denominator, "users": users}
+    return list_novelty(world, user, k, novelties, **how)
+
+
+USER_METRICS: dict[str, Callable[..., float]] = {
+    "MIUF": miuf,
+    "SelfInformation": self_information,
+    "Surprisal": surprisal,
+}

@@ -1,0 +1,42 @@
+"""Novelty, diversity, popularity and exposure on a small example, and values of other tools.
+
+Each value was computed by formula and, where a tool is named, by running that tool on the same
+data: RecTools 0.19.0, RePlay 0.22.0, recommenders 1.2.1, evidently 0.7.23, recmetrics 0.1.5,
+PyG 2.8.1, LensKit 2025.8.1."""
+
+import pytest
+
+import weft
+
+LISTS = {"a": [3, 5, 4, 6], "b": [2, 4, 5, 7], "c": [2, 3, 4, 5]}
+TRAIN = {"a": [1, 2], "b": [1, 3], "c": [1], "d": [1, 2, 4]}
+TRUTH = {"a": {5: 2, 4: 1, 8: 3}, "b": {4: 3, 7: 1}, "c": {2: 1, 6: 2}}
+CATEGORIES = {1: "A", 2: "A", 3: "B", 4: "B", 5: "C", 6: "C", 7: "A", 8: "C"}
+
+
+def run(metric, lists=LISTS, **changes):
+    inputs = {
+        "train": TRAIN,
+        "items": list(range(1, 9)),
+        "item_clusters": CATEGORIES,
+        "item_features": {item: [category] for item, category in CATEGORIES.items()},
+    }
+    inputs |= {"mask_seen": False, "per_user": True}
+    return weft.evaluate(lists, TRUTH, metrics=[metric], **inputs | changes)
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "by_user"),
+    [
+        ("MIUF@4", 1.833333, [2, 1.75, 1.75]),  # RecTools
+        ("MIUF(cold_items=skip)@4", 1.722222, None),  # evidently
+        ("SelfInformation@4", 2.833333, [3, 2.75, 2.75]),
+        ("Surprisal@4", 0.916667, [1, 0.875, 0.875]),  # RePlay
+    ],
+)
+def test_values_on_example(metric, value, by_user):
+    result = run(metric)
+    assert result.values[0].value == pytest.approx(value, abs=5e-7)
+    if by_user is not None:
+        users = dict(zip(result.per_user["user"], result.per_user[result.values[0].name]))
+        assert [users[user] for user in "abc"] == pytest.approx(by_user, abs=5e-7)
