@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from weft.batch.batch import Batch
-from weft.data import Label, Labels
+from weft.data import Labels
 from weft.data.forks import check_fork
 from weft.errors import InputError, SettingError, setting_ref
 from weft.evaluation.bootstrap import Resampler
@@ -31,6 +31,7 @@ from weft.metrics.base.formulas import (
     UserMeanMetric,
 )
 from weft.metrics.base.metric import BaseMetric
+from weft.metrics.base.value_labels import read_values
 from weft.metrics.names import MetricSpec
 from weft.metrics.registry import build_metric
 from weft.metrics.state_layout import StateLayout, StateView
@@ -196,14 +197,12 @@ class MetricSet:
         states = dict(zip(self.stateful, metric_states))
         for spec, name in self.names.items():
             metric: BaseMetric
-            by_label: Mapping[tuple[Label, ...], Tensor] = {}
             if spec in self.formulas:
                 metric = formula = self.formulas[spec]
-                view = view_at(spec.k)
-                computed, by_label = formula.summarize(view), formula.label_values(view)
+                computed = formula.summarize(view_at(spec.k))
             else:
                 metric = self.stateful[spec]
-                computed = _compute_stateful(spec, metric, states[spec])
+                computed = _compute_stateful(metric, states[spec])
             about: dict[str, Any] = {
                 "higher_is_better": type(metric).higher_is_better,
                 "target": type(metric).target,
@@ -219,7 +218,7 @@ class MetricSet:
                     parts=computed.parts,
                 )
                 about = {}  # the values by label behind a scalar have no direction of their own
-            for labels, value in by_label.items():
+            for labels, value in computed.by_label.items():
                 number = _check_finite(spec, metric, value)
                 yield MetricValue(name, spec.k, number, cell=tuple(map(str, labels)), **about)
 
@@ -269,32 +268,37 @@ class MetricSet:
             for spec, formula in formulas.items()
             if _is_mean(formula)
         }
-        named = set(map(str, formulas))
+        named = {str(spec): spec for spec in formulas}
         others = [
-            value.name for value in values if value.name not in means and value.plain_name in named
+            value for value in values if value.name not in means and value.plain_name in named
         ]
-
-        resampler = Resampler(contributions, self.layout, self._compute_others, len(others))
+        labelled = [(named[value.plain_name], value.cell) for value in others]
+        compute = partial(self._compute_others, labelled)
+        resampler = Resampler(contributions, self.layout, compute, len(others))
         tables, accelerations = resampler.resample(resamples, seed), resampler.accelerations()
-        columns = (means, {name: column for column, name in enumerate(others)})
+        columns = (means, {value.name: column for column, value in enumerate(others)})
         return {
             name: (table[:, column], float(acceleration[column]))
             for table, acceleration, named in zip(tables, accelerations, columns)
             for name, column in named.items()
         }
 
-    def _compute_others(self, sums: Tensor) -> Floats:
-        """Return the values that are no means over users, from a vector of sums, `[values]`."""
+    def _compute_others(
+        self, labelled: Sequence[tuple[MetricSpec, tuple[str, ...]]], sums: Tensor
+    ) -> Floats:
+        """Return the values of metrics with labels from a vector of sums, `[values]`.
+
+        They are no means over users. NaN for a label that these sums do not have."""
         view_at = self.layout.view(sums)
-        computed: list[Tensor] = []
+        computed: dict[tuple[MetricSpec, tuple[str, ...]], float] = {}
         for spec, formula in self.formulas.items():
-            if formula.has_scalar_value and not _is_mean(formula):
-                computed.append(formula.compute_value(view_at(spec.k)))
-            computed += formula.label_values(view_at(spec.k)).values()
-        return np.array([float(value) for value in computed])
+            if not _is_mean(formula):
+                for labels, value in formula.all_values(view_at(spec.k)).items():
+                    computed[spec, tuple(map(str, labels))] = float(value)
+        return np.array([computed.get(key, math.nan) for key in labelled])
 
 
-def _compute_stateful(spec: MetricSpec, metric: BaseMetric, states: MetricStates) -> ComputedValue:
+def _compute_stateful(metric: BaseMetric, states: MetricStates) -> ComputedValue:
     """Return the value of a metric for some states; the metric keeps its own."""
     # A copy, because an interrupt could come before the metric has its own states again.
     other = object.__new__(type(metric))
@@ -302,13 +306,11 @@ def _compute_stateful(spec: MetricSpec, metric: BaseMetric, states: MetricStates
     other.restore(states)
     # The undecorated method: TorchMetrics' wrapper warns unless update() was called, but batches
     # were added by accumulate().
-    value = torch.as_tensor(type(metric).compute(other))
+    values = read_values(metric, type(metric).compute(other), "compute")
     users = other.num_users_counted()
-    if value.numel() != 1:
-        raise SettingError(
-            f"{spec} computed a value of shape {list(value.shape)}; expected one number."
-        )
-    return ComputedValue(value, users=None if users is None else int(users))
+    return ComputedValue(
+        values.pop((), None), users=None if users is None else int(users), by_label=values
+    )
 
 
 def _is_mean(metric: SummedMetric) -> bool:

@@ -300,7 +300,7 @@ def undefined_notes(
         if not math.isnan(value.value):
             continue
         metric = metric_set.classes_by_name[value.metric]
-        reason = metric.undefined_cell if value.cell else metric.undefined
+        reason = (value.cell and metric.undefined_cell) or metric.undefined
         if not any(note.startswith(reason) for note in earlier):
             cells = by_reason.setdefault(reason, {}).setdefault(value.plain_name, [])
             cells.append(format_labels(value.cell))

@@ -119,7 +119,7 @@ class BiasDisparityBS(_BiasDisparity):
         super().__init__(**settings)
         self._train = self._read_train(train, **settings)
 
-    def label_values(self, state: StateView) -> Mapping[tuple[Label, ...], Tensor]:
+    def compute_value(self, state: StateView) -> Mapping[tuple[Label, ...], Tensor]:
         return self._by_label(self._train_bias(self._train))
 
 
@@ -149,7 +149,7 @@ class BiasDisparityBR(TopKMetric, _BiasDisparity):
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (GroupExposure(self._groups, self._clusters),)
 
-    def label_values(self, state: StateView) -> Mapping[tuple[Label, ...], Tensor]:
+    def compute_value(self, state: StateView) -> Mapping[tuple[Label, ...], Tensor]:
         return self._by_label(self._list_bias(state))
 
 
@@ -186,7 +186,7 @@ class BiasDisparityBD(BiasDisparityBR):
         super().__init__(k, **settings)
         self._train = self._read_train(train, **settings)
 
-    def label_values(self, state: StateView) -> Mapping[tuple[Label, ...], Tensor]:
+    def compute_value(self, state: StateView) -> Mapping[tuple[Label, ...], Tensor]:
         list_bias = self._list_bias(state)
         train_bias = self._train_bias(self._train).to(list_bias.device)
         change = (list_bias - train_bias) / torch.where(train_bias > 0, train_bias, torch.nan)

@@ -17,8 +17,10 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from weft.batch.blocks import MetricBlock, compute_block
+from weft.metrics.base.formulas import SummedMetric
 from weft.metrics.base.metric import BaseMetric
-from weft.metrics.names import MetricSpec, parse_name
+from weft.metrics.base.value_labels import read_values
+from weft.metrics.names import MetricSpec, format_labels, parse_name
 from weft.metrics.registry import canonical_name, constructor_parameters, find_metric
 from weft.testing.subject import NUM_ITEMS, NUM_USERS, Subject
 
@@ -48,6 +50,8 @@ def _prefers_the_perfect_ranking(subject: Subject) -> str | None:
         return f"more hits are not better in the family {metric.family}"
     if higher is None or not subject.order_only:
         return "it declares no direction, or depends on the values of scores"
+    if str(subject.spec) not in subject.values():
+        return "it has values by label only"
     perfect = _perfect(subject)
     best, middle, worst = subject.value(perfect), subject.value(), subject.value(-perfect)
     if not higher:
@@ -114,16 +118,18 @@ def _update(subject: Subject, metric: BaseMetric, rows: slice = slice(None)) -> 
     return metric
 
 
-def _computed(metric: BaseMetric, name: str) -> dict[str, float]:
+def _computed(metric: BaseMetric) -> dict[str, float]:
     """Return the values of a standalone metric by name."""
     value = metric.compute()
-    named = value if isinstance(value, dict) else {name: value}
-    return {name: float(number) for name, number in named.items()}
+    if isinstance(metric, SummedMetric) and isinstance(value, dict):  # by full names
+        return {name: float(number) for name, number in value.items()}
+    values = read_values(metric, value, "compute")
+    return {f"{metric.spec}{format_labels(one)}": float(values[one]) for one in values}
 
 
 def _agree_standalone(subject: Subject, metric: BaseMetric, case: str) -> None:
     """Assert that a standalone metric agrees with an Evaluator, which may have further values."""
-    got, expected = _computed(metric, str(metric.spec)), subject.values()
+    got, expected = _computed(metric), subject.values()
     expected = {name: value for name, value in expected.items() if name in got}
     subject.agree_on_all(got, expected, case)
 
@@ -170,8 +176,8 @@ def _uses_what_it_declares(subject: Subject) -> str | None:
             garbled = _garbled(batch, which)
             batch.cached(which, lambda garbled=garbled: garbled)  # type: ignore[misc]
             metric.accumulate(batch)
-        is_changed = float(type(metric).compute(metric)) != float(unchanged.compute())
-        assert is_changed, (
+        changed = read_values(metric, type(metric).compute(metric), "compute")
+        assert list(map(float, changed.values())) != list(_computed(unchanged).values()), (
             f"{subject.spec} declares {which.name}, but its value does not depend on it"
         )
     return None
@@ -252,11 +258,13 @@ def _stays_separate_in_a_collection(subject: Subject) -> None:
         collection.update(subject.scores, target, torch.arange(NUM_USERS))
         for metric in separate.values():
             metric.update(subject.scores, target, torch.arange(NUM_USERS))
-    expected: dict[str, float] = {}
-    for name, metric in separate.items():
-        expected |= _computed(metric, name)
-    got = {name: float(value) for name, value in collection.compute().items()}
-    subject.agree_on_all(got, expected, "in a MetricCollection")
+    # A collection has the entries of dicts under names of its own, by metric in sorted order.
+    expected = [value for name in sorted(separate) for value in _computed(separate[name]).values()]
+    computed = (torch.as_tensor(value) for value in collection.compute().values())
+    got = [value for tensor in computed for value in tensor.reshape(-1).tolist()]
+    assert len(got) == len(expected), f"{subject.spec}: a MetricCollection has {len(got)} values"
+    for value, other_value in zip(got, expected):
+        subject.agree(value, other_value, "in a MetricCollection")
 
 
 CHECKS: dict[str, Check] = {

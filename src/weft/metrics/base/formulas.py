@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -33,6 +33,7 @@ from weft.metrics.accumulators import (
 from weft.metrics.base.batch_checks import check_users, count_users_outside
 from weft.metrics.base.block_interface import call_with_blocks, copy_preds
 from weft.metrics.base.metric import BaseMetric, TopKMetric
+from weft.metrics.base.value_labels import LabelledValues, read_values
 from weft.metrics.mean_sums import standard_error_from_sums
 from weft.metrics.names import format_labels
 from weft.metrics.state_layout import StateLayout, StateView
@@ -49,6 +50,7 @@ class ComputedValue:
     std_error: float = float("nan")
     users: int | None = None
     parts: tuple[float, ...] = ()
+    by_label: Mapping[tuple[Label, ...], Tensor] = field(default_factory=dict)
 
 
 class SummedMetric(BaseMetric):
@@ -57,7 +59,7 @@ class SummedMetric(BaseMetric):
     sums: Tensor
     # True if one object computes all cut-offs at once; otherwise there is an object for each.
     supports_all_cutoffs: bool = True
-    has_scalar_value: ClassVar[bool] = True  # False: there are values by label only
+    has_scalar_value: ClassVar[bool] = True  # False: `compute_value` returns values by label
 
     @property
     def is_summed(self) -> bool:
@@ -68,17 +70,23 @@ class SummedMetric(BaseMetric):
         """Return what the formula needs."""
         raise SettingError(f"{type(self).__name__} must define accumulators and compute_value.")
 
-    def compute_value(self, state: StateView) -> Tensor:
-        """Return the value, a scalar; NaN if undefined."""
+    def compute_value(self, state: StateView) -> Any:
+        """Return the value, a scalar, or a dict of scalars by label; NaN if undefined."""
         raise SettingError(f"{type(self).__name__} must define accumulators and compute_value.")
 
     def label_values(self, state: StateView) -> Mapping[tuple[Label, ...], Tensor]:
-        """Return further values by label."""
+        """Return values by label in addition to a scalar."""
         return {}
+
+    def all_values(self, state: StateView) -> LabelledValues:
+        """Return all values by label; () is the label of a scalar."""
+        values = read_values(self, self.compute_value(state), "compute_value")
+        return {**values, **self.label_values(state)}
 
     def summarize(self, state: StateView) -> ComputedValue:
         """Return the value with its standard error and number of users, if it has them."""
-        return ComputedValue(self.compute_value(state) if self.has_scalar_value else None)
+        values = self.all_values(state)
+        return ComputedValue(values.pop((), None), by_label=values)
 
     # ----------------------------------------------------------------------------------------------
     # A metric on its own, outside an evaluator
@@ -126,10 +134,10 @@ class SummedMetric(BaseMetric):
         """Return the value over all batches so far; a dict by name if there are only values by
         label.
         """
-        state = self._layout.view(self.sums)(self.k)
-        if self.has_scalar_value:
-            return self.compute_value(state)
-        values = self.label_values(state)
+        computed = self.compute_value(self._layout.view(self.sums)(self.k))
+        values = read_values(self, computed, "compute_value")
+        if () in values:
+            return values[()]
         return {f"{self.spec}{format_labels(labels)}": value for labels, value in values.items()}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, closing
 from typing import Any, ClassVar
 
@@ -70,6 +70,8 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
     reference: ClassVar[str] = ""
     undefined: ClassVar[str] = "no user has a value"  # why the value can be NaN
     undefined_cell: ClassVar[str] = ""  # why one of several values by label can be NaN
+    # The labels of the entries, if the value is a vector.
+    value_labels: Sequence[str] | None = None
     parameter_aliases: ClassVar[dict[str, str]] = {}
     # A name with parameters, for a metric that has required ones.
     example: ClassVar[str] = ""
@@ -303,8 +305,8 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         preds = copy_preds(batch, update)
         call_with_blocks(update, preds, metric=f"{type(self).__name__}.update", blocks=blocks)
 
-    def compute(self) -> Tensor:
-        """Return the value over all batches so far."""
+    def compute(self) -> Any:
+        """Return the value over all batches so far, a scalar, or a dict of values by label."""
         raise SettingError(f"{type(self).__name__} must define compute(self).")
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
@@ -320,7 +322,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
                 return value
             if isinstance(value, Mapping):
                 return dict.fromkeys(value, torch.tensor(torch.nan, dtype=torch.float64))
-            return torch.full_like(value, torch.nan, dtype=torch.float64)
+            return torch.full_like(torch.as_tensor(value), torch.nan, dtype=torch.float64)
 
         wrapped: Callable[..., Any] = super()._wrap_compute(checked)
         return wrapped
