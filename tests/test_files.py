@@ -1372,3 +1372,20 @@ def test_empty_last_fields_are_told_from_short_rows(above, short, end, tmp_path)
             read_table(path, "truth")
     else:
         assert read_table(path, "truth").columns["user"].to_list() == list(range(8))
+
+
+@pytest.mark.parametrize("order", ["grouped", "mixed"])
+def test_strings_become_codes_of_their_sorted_values(order, tmp_path):
+    """Whatever order they come in, and in however many chunks."""
+    users = [f"u{number % 97}" for number in range(5000)]
+    users = sorted(users, reverse=True) if order == "grouped" else users
+    items = [f"i{number * 7 % 1009}" for number in range(5000)]
+    scores = [float(number % 13) for number in range(5000)]
+    frame = pl.DataFrame({"user": users, "item": items, "score": scores})
+    frame.write_parquet(tmp_path / "lists.parquet", row_group_size=300)
+    columns = read_table(tmp_path / "lists.parquet", "lists").columns
+    for name in ("user", "item"):
+        assert columns[name].to_list() == frame[name].to_list()
+        assert columns[name].dtype == pl.Enum(frame[name].unique().sort())
+    assert columns["score"].to_list() == scores
+    assert all(column.n_chunks() == 1 for column in columns.values())

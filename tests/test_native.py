@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import weft
 from test_lists import SAME, K, same, worlds
 from weft._native import call, is_built
-from weft.data import BatchLists
-from weft.data.recommendations import batch_lists, list_table, row_groups
+from weft.data import BatchLists, sorting
+from weft.data.recommendations import batch_lists, row_groups
 from weft.data.recommendations.row_groups import RowGroups
+from weft.data.team import open_team
 from weft.errors import InputError
 from weft.ranking import negative_sampling
 from weft.ranking.negative_sampling import NegativeSampler
@@ -55,9 +56,13 @@ def test_checks_the_order_of_lists(lists, has_merit, distinct, is_sorted):
         next_[1] > one[1] or (next_[1] == one[1] and next_[0] < one[0]) for one, next_ in pairs
     )
     tied = any(one[1] == next_[1] for one, next_ in pairs)
-    assert call("lists_are_in_order", *about) == (
-        not repeated and not unsorted and not (distinct and tied)
-    )
+    expected = not repeated and not unsorted and not (distinct and tied)
+    assert call("lists_are_in_order", *about) == expected
+    with pytest.MonkeyPatch.context() as patch, open_team(2):
+        patch.setattr(sorting, "_MIN_THREAD_LISTS", 1)
+        offsets, *_, merit, num_items, _ = about
+        size = {"offsets": offsets, "num_items": num_items}
+        assert sorting.are_sorted(items, merit, **size, are_distinct=distinct) == expected
 
 
 @settings(max_examples=200, deadline=None)
@@ -77,10 +82,10 @@ def test_groups_rows_by_user(users, has_runs, dtype, code_type, native):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_groups, "is_built", lambda: native)
         patch.setattr(row_groups, "_MIN_THREAD_ROWS", 0)
-        patch.setattr(row_groups, "count_threads", lambda: 2)
         groups = RowGroups.from_owners(np.array(owners, dtype=code_type), 5, lengths)
         assert groups.group(column).tolist() == column[rows].tolist()
-        both = groups.group_all(column, -column)
+        with open_team(2):
+            both = groups.group_all(column, -column)
         assert [part.tolist() for part in both] == [column[rows].tolist(), (-column)[rows].tolist()]
     assert groups.rows.tolist() == rows
     assert np.diff(groups.offsets).tolist() == [users.count(user) for user in range(5)]
@@ -142,7 +147,7 @@ def test_sorted_lists_match_without_native_loops(world, masked, order):
     }
     expected = weft.evaluate(rows, world.truth, **settings_)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (batch_lists, list_table, row_groups):
+        for module in (batch_lists, sorting, row_groups):
             patch.setattr(module, "is_built", lambda: False)
         found = weft.evaluate(rows, world.truth, **settings_)
     same(found, expected)
@@ -159,7 +164,7 @@ def test_sorted_lists_match_without_native_loops(world, masked, order):
     ],
 )
 def test_rejects_wrong_lists_with_and_without_native_loops(monkeypatch, native, columns, message):
-    for module in (batch_lists, list_table, row_groups):
+    for module in (batch_lists, sorting, row_groups):
         monkeypatch.setattr(module, "is_built", lambda: native)
     frame = pl.DataFrame({"user": [1, 1, 1], "item": [4, 5, 4], **columns})
     with pytest.raises(InputError, match=message):

@@ -43,7 +43,8 @@ def _is_inexact(number: Any) -> bool:
 
 def has_large_numbers(numbers: pl.Series) -> bool:
     """True if floats are so large that integers in their place would have been rounded."""
-    return bool((numbers.abs() >= EXACT_LIMIT).any())
+    bounds: list[Any] = [numbers.min(), numbers.max()]  # without a temporary array
+    return any(bound is not None and abs(bound) >= EXACT_LIMIT for bound in bounds)
 
 
 def inexact_integers(what: str, location: str, number: object, role: str) -> InputError:

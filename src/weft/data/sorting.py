@@ -9,8 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft._native import call, is_built
+from weft.data.team import num_sharing, share_loop
+
 Numbers = NDArray[np.int64]
 TILE_ENTRIES = 1 << 16
+_MAX_NATIVE_LISTS = 1 << 31
+_MIN_THREAD_LISTS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,33 @@ def sort_lists(
     if merit is None or _is_sorted(merit, items, offsets):
         return SortedLists(keys, entries, None)
     return SortedLists(keys, entries, entries[_sort_descending(merit[entries], offsets)])
+
+
+def are_sorted(
+    items: NDArray[Any],
+    merit: NDArray[np.float64] | None,
+    *,
+    offsets: Numbers,
+    num_items: int,
+    are_distinct: bool,
+) -> bool:
+    """Return True if the native check finds that lists are best first and repeat no item.
+
+    Lists of most files are, so that they need no sorting. With `are_distinct`, entries of a list
+    with the same merit are not in order."""
+    num_lists = len(offsets) - 1
+    if not is_built() or items.dtype != np.int32 or num_lists >= _MAX_NATIVE_LISTS:
+        return False
+    step = max(_MIN_THREAD_LISTS, -(-num_lists // num_sharing()))
+    answers = []
+
+    def check(first: int) -> None:
+        part = offsets[first : first + step + 1]
+        lists = (part, len(part) - 1, items, merit, num_items, int(are_distinct))
+        answers.append(call("lists_are_in_order", *lists))
+
+    share_loop(check, range(0, num_lists, step))
+    return all(answers)
 
 
 def sort_by_item(

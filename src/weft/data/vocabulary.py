@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 Codes = NDArray[np.int64]
+_LOOK_UP_ROWS = 1 << 16  # looked up at once, because NumPy widens the codes that it indexes with
 
 
 class Vocabulary:
@@ -88,8 +89,10 @@ class Vocabulary:
         if own.dtype.is_integer() != ids.dtype.is_integer():
             raise self._wrong_type(ids, where)
         if isinstance(ids.dtype, pl.Enum):  # strings that are codes already
-            codes = self.encode(ids.dtype.categories, where, dtype=dtype)
-            return _look_up(codes, ids.to_physical().to_numpy())
+            categories, numbers = ids.dtype.categories, ids.to_physical().to_numpy()
+            if categories.equals(own):
+                return numbers.astype(dtype)
+            return _look_up(self.encode(categories, where, dtype=dtype), numbers)
         if self._ids is None:
             codes = ids.to_numpy().astype(np.int64)
             return np.where((codes >= 0) & (codes < self.size), codes, -1).astype(dtype, copy=False)
@@ -190,13 +193,13 @@ def distinct_ids(ids: pl.Series) -> pl.Series:
     if ids.dtype.is_integer() and len(ids) and (span := _span(ids, len(ids))) is not None:
         low, high = span
         is_used = np.zeros(high - low + 1, dtype=np.bool_)
-        is_used[ids.to_numpy() - low if low else ids.to_numpy()] = True
+        values = ids.to_numpy()
+        for start in range(0, len(values), _LOOK_UP_ROWS):
+            tile = values[start : start + _LOOK_UP_ROWS]
+            is_used[tile - low if low else tile] = True
         return pl.Series(np.flatnonzero(is_used) + low, dtype=pl.Int64)
     ids = ids.cast(pl.Int64 if ids.dtype.is_integer() else pl.String)
     return ids.unique(maintain_order=True).sort()  # in polars 2.1 faster than without the order
-
-
-_LOOK_UP_ROWS = 1 << 20  # looked up at once, because NumPy widens the codes that it indexes with
 
 
 def _look_up(table: NDArray[Any], keys: NDArray[Any], low: int = 0) -> NDArray[Any]:

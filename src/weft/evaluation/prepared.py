@@ -11,7 +11,8 @@ from weft.data.dataset import DatasetBuilder, GlobalStats
 from weft.data.evaluation_inputs import EvaluationInputs
 from weft.data.forks import check_fork
 from weft.data.sources import ListSource, open_source
-from weft.data.threads import one_thread
+from weft.data.team import open_team
+from weft.data.threads import count_threads, one_thread
 from weft.errors import MissingInput, SettingError, setting_ref
 from weft.evaluation.metric_set import MetricClasses
 from weft.evaluation.result import Result
@@ -73,6 +74,17 @@ class PreparedEvaluation:
         if inputs.has_lists and settings.candidates != "listed":
             _check_trait(classes, "needs_all_scores", ALL_SCORES)
         device = None if settings.device is None else _find_device(settings.device)
+        with open_team(count_threads(settings.threads)):
+            return self._start(source, settings, classes, device)
+
+    def _start(
+        self,
+        source: Any,
+        settings: EvaluationSettings,
+        classes: MetricClasses,
+        device: torch.device | None,
+    ) -> EvaluationRun:
+        """Read the source and encode all inputs, on the threads of the present team."""
         source = open_source(source, settings.memory)
         if isinstance(source, ListSource) and not source.table.has_scores:
             _check_trait(

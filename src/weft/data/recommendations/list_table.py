@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft._native import call, is_built
 from weft.data.devices import float_type, is_host_readable
 from weft.data.interactions import Interactions, InteractionTable
 from weft.data.readers.files import FileTable, is_file
@@ -24,6 +23,7 @@ from weft.data.recommendations.row_groups import RowGroups
 from weft.data.row_readers import is_frame, read_rows
 from weft.data.sorting import (
     Numbers,
+    are_sorted,
     sort_by_item,
     sort_lists,
     tile_lists,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 _FEW_ROWS = 16  # tables that are too small for their order to matter
-_MAX_NATIVE_LISTS = 1 << 31
 _SAMPLE_ENTRIES = 1 << 16  # entries in a fingerprint
 _TILE_SAMPLES = 1 << 12  # read at once
 # Rows by what they repeat of their list: "item" or "rank".
@@ -177,7 +176,10 @@ class ListTable:
         num_rank_gaps = self._count_rank_gaps(groups)
         merit = self._group_merit(groups, scores)
         repeating: Duplicates = {}
-        if not self._is_sorted(offsets, listed, merit, items.size):
+        are_ranked = self.order == "rank"
+        if not are_sorted(
+            listed, merit, offsets=offsets, num_items=items.size, are_distinct=are_ranked
+        ):
             listed = np.require(listed, requirements="W")  # ids that are codes are the caller's
             scores, duplicates = self._sort(
                 offsets,
@@ -262,22 +264,6 @@ class ListTable:
                     scores, owns_scores = scores.copy(), True
                 items[part], scores[part] = items[part][tile.order], scores[part][tile.order]
         return scores, duplicates
-
-    def _is_sorted(
-        self,
-        offsets: Numbers,
-        items: NDArray[Any],
-        merit: NDArray[np.float64] | None,
-        num_items: int,
-    ) -> bool:
-        """True if the native check finds that lists are best first and repeat nothing.
-
-        Lists of most files are, so that they need no sorting.
-        """
-        if not is_built() or items.dtype != np.int32 or len(offsets) > _MAX_NATIVE_LISTS:
-            return False
-        lists = (offsets, len(offsets) - 1, items, merit, num_items)
-        return bool(call("lists_are_in_order", *lists, int(self.order == "rank")))
 
     def _group_by_user(self, users: Vocabulary) -> RowGroups:
         owners, lengths = self.entries.users, None

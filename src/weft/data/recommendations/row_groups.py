@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft._native import call, is_built
 from weft.data.sorting import Numbers, sort_keys
-from weft.data.threads import count_threads
+from weft.data.team import share_loop
 
 _MIN_THREAD_ROWS = 1 << 20
 
@@ -66,13 +65,17 @@ class RowGroups:
 
     def group_all(self, *columns: NDArray[Any]) -> list[NDArray[Any]]:
         """Return the values of columns by entry, each on a thread of its own."""
-        num_threads = min(count_threads(), len(columns))
-        if self.are_in_order or num_threads == 1 or len(columns[0]) < _MIN_THREAD_ROWS:
+        if self.are_in_order or len(columns[0]) < _MIN_THREAD_ROWS:
             return [self.group(column) for column in columns]
         if self.lengths is not None:
             self._sorted_runs  # noqa: B018 - computed before the threads start
-        with ThreadPoolExecutor(num_threads) as pool:
-            return list(pool.map(self.group, columns))
+        grouped: dict[int, NDArray[Any]] = {}
+
+        def group(number: int) -> None:
+            grouped[number] = self.group(columns[number])
+
+        share_loop(group, range(len(columns)))
+        return [grouped[number] for number in range(len(columns))]
 
     def group(self, column: NDArray[Any]) -> NDArray[Any]:
         """Return the values of a column by entry; the column itself if its rows are in order."""
