@@ -46,6 +46,7 @@ VALUES = {
     "estimator": ["rank_estimate", "bias_variance", "bias"],
     "gamma": [0.5, 2.0],
     "bootstrap": [5, 1],
+    "skill": [True, False],
     "slices": [{"activity": "quantiles(2)"}, {"activty": "quantiles(2)"}],
     "batch_size": [2, 0],
     "threads": [2, 0],

@@ -18,6 +18,7 @@ from weft.batch.batch import BatchInputs
 from weft.data import BatchLists
 from weft.data.tensors import SparseRows
 from weft.errors import InputError, SettingError
+from weft.evaluation.sampling_settings import rank_estimator
 from weft.evaluation.settings import EvaluationSettings
 from weft.ranking import SampleSizes, estimate_ranks, estimate_weights
 from weft.ranking.rank_estimator import RankEstimator
@@ -462,7 +463,7 @@ def test_rejects_settings_without_an_estimate(settings, message):
 def test_settings_choose_the_estimator():
     def chosen(**options):
         settings = EvaluationSettings.from_options(strategy="sampled", **options)
-        return settings.resolve(()).rank_estimator()
+        return rank_estimator(settings.resolve(()))
 
     assert chosen() is None
     assert chosen(estimator="Rank_Estimate") == RankEstimator("rank_estimate")

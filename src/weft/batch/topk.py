@@ -11,6 +11,7 @@ from torch import Tensor
 
 from weft.data import DeviceColumn
 from weft.ranking.positions import ObservedPositions, Positions, cutoff_by_position
+from weft.ranking.reference_positions import IdealPositions, RandomPositions
 
 if TYPE_CHECKING:
     from weft.batch.batch import Batch
@@ -24,12 +25,20 @@ class TopK:
 
     `k [cut-offs]`; `positions [depth]`: 1, 2, ...; `discounts [depth]`: 1 / log2(position + 1).
     Cut-offs may be beyond `depth`, where no list has an item.
-    `is_estimated`: hits are those among all items, estimated from sampled negatives."""
+    `is_estimated`: hits are those among all items, estimated from sampled negatives. `order`: the
+    lists are those of the model, or a "random" or the "ideal" order of the offered items; then only
+    counts, hits and gains are meaningful."""
 
     def __init__(
-        self, batch: Batch, cutoffs: tuple[int, ...], *, is_estimated: bool = False
+        self,
+        batch: Batch,
+        cutoffs: tuple[int, ...],
+        *,
+        is_estimated: bool = False,
+        order: str = "model",
     ) -> None:
         self.batch, self.cutoffs, self.is_estimated = batch, cutoffs, is_estimated
+        self.order = order
         dtype, device = batch.dtype, batch.device
         self.k = torch.cat([torch.full((1,), k, dtype=dtype, device=device) for k in cutoffs])
         self.positions, self.discounts = batch.position_weights
@@ -51,10 +60,26 @@ class TopK:
             ("estimated", self.cutoffs), lambda: TopK(self.batch, self.cutoffs, is_estimated=True)
         )
 
+    def in_order(self, order: str) -> TopK:
+        """Return the top k of a "random" or the "ideal" order of the offered items."""
+        key = (order, self.cutoffs, self.is_estimated)
+        return self.batch.cached(
+            key,
+            lambda: TopK(self.batch, self.cutoffs, is_estimated=self.is_estimated, order=order),
+        )
+
     @cached_property
     def relevant_positions(self) -> Positions:
         """The positions of relevant items."""
-        return self.batch.estimated_positions if self.is_estimated else self.batch.positions
+        batch = self.batch
+        if self.order == "model":
+            return batch.estimated_positions if self.is_estimated else batch.positions
+        relevant, is_offered = batch.relevant, batch.offered.is_relevant_offered
+        if self.order == "ideal":
+            return IdealPositions(relevant, is_offered, batch.depth, dtype=batch.dtype)
+        return RandomPositions(
+            self.num_offered, relevant, is_offered, batch.depth, dtype=batch.dtype
+        )
 
     # --------------------------------------------------------------------------------------- counts
 
@@ -68,6 +93,15 @@ class TopK:
         """The number of offered items that are not relevant, `[batch, 1]`."""
         return self.batch.offered.num_negatives[:, None]
 
+    @cached_property
+    def num_offered(self) -> Tensor:
+        """The number of offered items, or of those that sampled negatives stand for, `[batch]`."""
+        batch = self.batch
+        if not self.is_estimated or batch.sample_sizes is None:
+            return batch.offered.counts
+        is_offered = batch.offered.is_relevant_offered.to(batch.dtype)
+        return batch.sample_sizes.num_eligible + batch.relevant.sum_rows(is_offered)
+
     @property
     def max_hits(self) -> Tensor:
         """The most hits that a list of k can have: min(relevant items, k)."""
@@ -76,7 +110,8 @@ class TopK:
     @property
     def list_length(self) -> Tensor:
         """The length of each list cut at k."""
-        return torch.minimum(self.batch.lengths[:, None].to(self.k.dtype), self.k)
+        lengths = self.batch.lengths if self.order == "model" else self.num_offered
+        return torch.minimum(lengths[:, None].to(self.k.dtype), self.k)
 
     # ----------------------------------------------------------------------------- hits and gains
 
@@ -103,7 +138,7 @@ class TopK:
         if weights is not None:
             return self.relevant_positions.cumulative_hits(self.cutoffs, weights)
         return self.batch.cached(
-            ("cumulative_hits", self.cutoffs, self.is_estimated),
+            ("cumulative_hits", self.cutoffs, self.is_estimated, self.order),
             lambda: self.relevant_positions.cumulative_hits(self.cutoffs),
         )
 

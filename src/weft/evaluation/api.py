@@ -67,6 +67,7 @@ def evaluate(
     bootstrap: int | None = None,
     slices: Mapping[str, Any] | None = None,
     exposure: bool = False,
+    skill: bool = False,
     empty_users: str | None = None,
     missing_lists: str | None = None,
     extra_users: str | None = None,
@@ -147,6 +148,10 @@ def evaluate(
     exposure
         Count how often each item is recommended at every cut-off of a metric, for
         `result.exposure` and, with train, `result.popularity`. Metrics such as Gini do so anyway.
+    skill
+        Give every accuracy metric its floor (the expected value of a random order of the offered
+        items), its ceiling (the best reachable value) and its skill, (value - floor) / (ceiling -
+        floor).
     empty_users, missing_lists, extra_users
         Users of the truth without a relevant item: `"skip"` (default) or `"zero"`. Users of the
         truth without scores or a list: `"zero"` (default) or `"skip"`. Users without an interaction
@@ -201,6 +206,7 @@ def evaluate(
         bootstrap=bootstrap,
         slices=slices,
         exposure=exposure,
+        skill=skill,
         empty_users=empty_users,
         missing_lists=missing_lists,
         extra_users=extra_users,

@@ -25,6 +25,7 @@ from weft.evaluation.evaluator_state import BatchTransaction, EvaluatorState
 from weft.evaluation.finalize import RunReport, finalize
 from weft.evaluation.metric_set import MetricClasses, MetricSet, check_metric_objects
 from weft.evaluation.result import Result
+from weft.evaluation.sampling_settings import rank_estimator
 from weft.evaluation.settings import EvaluationSettings
 from weft.evaluation.state import combine_states
 from weft.evaluation.update_inputs import read_update
@@ -85,6 +86,7 @@ class Evaluator(EvaluatorState):
         bootstrap: int | None = None,
         slices: Mapping[str, Any] | None = None,
         exposure: bool = False,
+        skill: bool = False,
         empty_users: str | None = None,
         extra_users: str | None = None,
         repeated_users: str | None = None,
@@ -111,6 +113,7 @@ class Evaluator(EvaluatorState):
             bootstrap=bootstrap,
             slices=slices,
             exposure=exposure,
+            skill=skill,
             empty_users=empty_users,
             extra_users=extra_users,
             repeated_users=repeated_users,
@@ -178,7 +181,7 @@ class Evaluator(EvaluatorState):
         self.masks_seen = settings.mask_seen is True
         self.drops_repeats = settings.repeated_users == "drop"
         self.rule = TieRule(settings.ties or "index", settings.seed, item_keys)
-        self.estimator = settings.rank_estimator()
+        self.estimator = rank_estimator(settings)
         self.metric_set = self._build_metric_set(classes, metric_set)
         self._ranking = RankingOptions(
             self.rule,
@@ -215,6 +218,7 @@ class Evaluator(EvaluatorState):
             counting=counting,
             slices=self.slices,
             exposure=self.num_items if settings.exposure else None,
+            skill=settings.skill,
         )
 
     def set_profile(self, profile: str) -> None:

@@ -59,6 +59,7 @@ class MetricSet:
     `counting` the settings that all metrics share. `stateful` metrics own states; all others are
     formulas over the sums of the `layout`. `exposure` is the number of items whose recommendations
     are counted at every cut-off, None if they are counted only for metrics that need it.
+    With `skill`, accuracy metrics have a floor and a ceiling.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class MetricSet:
         counting: Mapping[str, Any],
         slices: Mapping[str, Labels],
         exposure: int | None = None,
+        skill: bool = False,
     ) -> None:
         self.classes = classes
         self.specs = tuple(classes)
@@ -85,6 +87,7 @@ class MetricSet:
         self.cutoffs = tuple(sorted({spec.k for spec in self.specs if spec.k is not None}))
         self.depth = max(self.cutoffs, default=0)
         self.counts_ranks = any(metric.needs_all_scores for metric in self.formulas.values())
+        self._has_skill = skill
         self.layout = self._build_layout(exposure)
 
     def _add_metric(
@@ -122,11 +125,17 @@ class MetricSet:
         """Return the layout of all accumulators; those shared by several metrics occur once."""
         cutoffs: dict[Accumulator, set[int]] = {}
         for group in self._groups.values():
-            for accumulator in group.metric.accumulators():
+            for accumulator in (*group.metric.accumulators(), *self._reference_sums(group.metric)):
                 cutoffs.setdefault(accumulator, set()).update(group.cutoffs or (1,))
         if exposure is not None and self.cutoffs:
             cutoffs.setdefault(ItemExposure(exposure), set()).update(self.cutoffs)
         return StateLayout(cutoffs, self.slices)
+
+    def _reference_sums(self, metric: SummedMetric) -> Sequence[Accumulator]:
+        """Return the accumulators of the floor and the ceiling of a metric, if it has them."""
+        if not self._has_skill or not isinstance(metric, UserMeanMetric):
+            return ()
+        return metric.reference_sums or ()
 
     @property
     def is_shareable(self) -> bool:
@@ -197,9 +206,11 @@ class MetricSet:
         states = dict(zip(self.stateful, metric_states))
         for spec, name in self.names.items():
             metric: BaseMetric
+            references = (math.nan, math.nan)
             if spec in self.formulas:
                 metric = formula = self.formulas[spec]
-                computed = formula.summarize(view_at(spec.k))
+                view = view_at(spec.k)
+                computed, references = formula.summarize(view), self._read_references(formula, view)
             else:
                 metric = self.stateful[spec]
                 computed = _compute_stateful(metric, states[spec])
@@ -216,11 +227,20 @@ class MetricSet:
                     computed.users,
                     **about,
                     parts=computed.parts,
+                    floor=references[0],
+                    ceiling=references[1],
                 )
                 about = {}  # the values by label behind a scalar have no direction of their own
             for labels, value in computed.by_label.items():
                 number = _check_finite(spec, metric, value)
                 yield MetricValue(name, spec.k, number, cell=tuple(map(str, labels)), **about)
+
+    def _read_references(self, formula: SummedMetric, view: StateView) -> tuple[float, float]:
+        """Return the floor and the ceiling of a metric; NaN if it has none."""
+        if not self._reference_sums(formula):
+            return math.nan, math.nan
+        floor, ceiling = (view[sums] for sums in self._reference_sums(formula))
+        return float(floor[2] / floor[1]), float(ceiling[2] / ceiling[1])
 
     def by_slice(self, sums: Tensor) -> pl.DataFrame:
         """Return `Result.slices`: the metrics with a value per user, by group of users."""

@@ -20,6 +20,8 @@ from weft.evaluation.document_fields import (
 from weft.metrics.names import format_labels
 
 Z95 = 1.959964  # quantile of the normal distribution for a 95 % interval
+REFERENCE_COLUMNS = ("floor", "ceiling")
+SKILL_COLUMNS = (*REFERENCE_COLUMNS, "skill")
 BOOTSTRAP_COLUMNS = ("boot_low", "boot_high", "bca_low", "bca_high", "boot_std_error")
 
 
@@ -47,6 +49,9 @@ class MetricValue:
     target: float | None = None  # the best value, if there is one
     cell: tuple[str, ...] = ()  # labels, for one of several values: BiasDisparityBR@10[F, Drama]
     parts: tuple[float, ...] = ()  # the values that a composite metric combined
+    # The expected value of a random order of the offered items, and the best reachable value.
+    floor: float = math.nan
+    ceiling: float = math.nan
     # Bootstrap: 95 % intervals by percentiles and BCa, standard deviation of the resamples.
     boot_low: float = math.nan
     boot_high: float = math.nan
@@ -70,6 +75,16 @@ class MetricValue:
         if self.higher_is_better is None:
             return None if self.target is None else -abs(self.value - self.target)
         return self.value if self.higher_is_better else -self.value
+
+    @property
+    def skill(self) -> float:
+        """The share of the way from the floor to the ceiling: (value - floor) / (ceiling - floor).
+
+        1 for the best order, 0 for a random one, below 0 for a worse one. NaN if floor and ceiling
+        are equal or were not computed.
+        """
+        room = self.ceiling - self.floor
+        return (self.value - self.floor) / room if room else math.nan
 
     @property
     def ci_low(self) -> float:
@@ -102,8 +117,9 @@ class MetricValue:
         row = {"name": self.name, **asdict(self), "ci_low": self.ci_low, "ci_high": self.ci_high}
         row["cell"] = list(self.cell)
         row["parts"] = [None if math.isnan(part) else part for part in self.parts]
-        if all(math.isnan(row[column]) for column in BOOTSTRAP_COLUMNS):
-            row = {key: value for key, value in row.items() if key not in BOOTSTRAP_COLUMNS}
+        for columns in (REFERENCE_COLUMNS, BOOTSTRAP_COLUMNS):
+            if all(math.isnan(row[column]) for column in columns):
+                row = {key: value for key, value in row.items() if key not in columns}
         return nan_to_none(row)
 
     @classmethod
@@ -126,7 +142,7 @@ class MetricValue:
             parts=tuple(float(check_number(one, f"{field}['parts']")) for one in parts),
             **{
                 name: check_number(fields.get(name), f"{field}[{name!r}]")
-                for name in ("value", "std_error", *BOOTSTRAP_COLUMNS)
+                for name in ("value", "std_error", *REFERENCE_COLUMNS, *BOOTSTRAP_COLUMNS)
             },
         )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import SettingError, check_path, did_you_mean, escape_controls
 from weft.evaluation.atomic_files import write_files
-from weft.evaluation.metric_value import BOOTSTRAP_COLUMNS, MetricValue, nan_to_none
+from weft.evaluation.metric_value import BOOTSTRAP_COLUMNS, SKILL_COLUMNS, MetricValue, nan_to_none
 from weft.evaluation.report_mixin import ReportMixin
 from weft.evaluation.sampling_settings import NEGATIVE_SETTINGS
 from weft.metrics.names import format_labels, parse_name, split_labels
@@ -166,11 +167,11 @@ class Result(ReportMixin):
         """Return one row per value: metric, k, value, std_error, ci_low, ci_high, users.
 
         If users were resampled, also boot_low, boot_high (percentiles), bca_low, bca_high and
-        boot_std_error.
+        boot_std_error; with `skill=True`, also floor, ceiling and skill.
         """
         import polars as pl
 
-        columns = (*_VALUE_COLUMNS, *(BOOTSTRAP_COLUMNS if self.is_bootstrapped else ()))
+        columns = (*_VALUE_COLUMNS, *self.further_columns)
         rows = [
             {column: getattr(value, column) for column in columns}
             | {"metric": value.metric + format_labels(value.cell)}
@@ -179,6 +180,15 @@ class Result(ReportMixin):
         schema: dict[str, Any] = dict.fromkeys(columns, pl.Float64)
         schema |= {"metric": pl.String, "k": pl.Int64, "users": pl.Int64}
         return pl.DataFrame(rows, schema=schema)
+
+    @property
+    def further_columns(self) -> tuple[str, ...]:
+        """The columns of values beyond those that every result has."""
+        return (*self._skill_columns, *(BOOTSTRAP_COLUMNS if self.is_bootstrapped else ()))
+
+    @property
+    def _skill_columns(self) -> tuple[str, ...]:
+        return SKILL_COLUMNS if self.settings.get("skill") else ()
 
     @property
     def is_bootstrapped(self) -> bool:
@@ -235,13 +245,14 @@ class Result(ReportMixin):
         }
 
     def __repr__(self) -> str:
-        rows = [("metric", "k", "value", "95 % interval", "users")]
+        skill = self._skill_columns
+        rows = [("metric", "k", *_PRINTED, *skill)]
         for value in self.values:
             metric, k = (
                 value.metric + format_labels(value.cell),
                 "" if value.k is None else str(value.k),
             )
-            rows.append((metric, k, *_printed(value)))
+            rows.append((metric, k, *_printed(value, skill)))
         widths = [max(map(len, column)) for column in zip(*rows)]
         lines = [
             "  ".join(
@@ -258,9 +269,10 @@ class Result(ReportMixin):
         def cell(text: str, tag: str = "td") -> str:
             return f"<{tag}>{html.escape(text)}</{tag}>"
 
-        head = "".join(cell(title, "th") for title in ("metric", "value", "95 % interval", "users"))
+        skill = self._skill_columns
+        head = "".join(cell(title, "th") for title in ("metric", *_PRINTED, *skill))
         rows = "".join(
-            f"<tr>{''.join(map(cell, (value.name, *_printed(value))))}</tr>"
+            f"<tr>{''.join(map(cell, (value.name, *_printed(value, skill))))}</tr>"
             for value in self.values
         )
         notes = "".join(cell(note, "li") for note in self.notes)
@@ -268,10 +280,15 @@ class Result(ReportMixin):
         return f"<table>{caption}<tr>{head}</tr>{rows}</table><ul>{notes}</ul>"
 
 
-def _printed(value: MetricValue) -> tuple[str, str, str]:
-    """Return the value, its interval and its number of users as text."""
+_PRINTED = ("value", "95 % interval", "users")
+
+
+def _printed(value: MetricValue, skill: Sequence[str]) -> tuple[str, ...]:
+    """Return the value, its interval, its number of users, and the columns of `skill` as text."""
     users = "" if value.users is None else f"{value.users:,}"
-    return f"{value.value:.4f}", str(value.interval), users
+    numbers = (getattr(value, name) for name in skill)
+    texts = ("" if math.isnan(number) else f"{number:.4f}" for number in numbers)
+    return f"{value.value:.4f}", str(value.interval), users, *texts
 
 
 # --------------------------------------------------------------------------------------------------

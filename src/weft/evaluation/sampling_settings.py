@@ -12,6 +12,7 @@ from weft.errors import SettingError, WeftError, setting_ref
 
 if TYPE_CHECKING:
     from weft.evaluation.settings import EvaluationSettings
+    from weft.ranking.rank_estimator import RankEstimator
 
 NEGATIVE_SETTINGS = ("num_negatives", "negative_sampling", "neg_alpha")  # None without sampling
 NUM_NEGATIVES = 99
@@ -62,3 +63,13 @@ def sampling_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
             f"{setting_ref('negative_sampling', 'popularity')}, but this is 'uniform'; leave "
             "it out."
         )
+
+
+def rank_estimator(settings: EvaluationSettings) -> RankEstimator | None:
+    """Return the estimator of resolved settings, None without one."""
+    from weft.ranking.rank_estimator import RankEstimator
+
+    if settings.estimator is None:
+        return None
+    gamma = {} if settings.gamma is None else {"gamma": settings.gamma}
+    return RankEstimator(settings.estimator, **gamma)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -69,9 +69,6 @@ from weft.evaluation.setting_rules import (
     setting_error,
     threshold_conflict,
 )
-
-if TYPE_CHECKING:
-    from weft.ranking.rank_estimator import RankEstimator
 
 
 class EvaluationSettings(BaseModel):
@@ -267,6 +264,11 @@ class EvaluationSettings(BaseModel):
     exposure: Annotated[Bool, Option(OUTPUT, None)] = Field(
         default=False, description="Count how often each item is recommended at each cut-off."
     )
+    skill: Annotated[Bool, Option(OUTPUT, recorded="if given")] = Field(
+        default=False,
+        description="Show for accuracy metrics the expected value of a random order (floor), the "
+        "best reachable value (ceiling), and the skill: the share of the way between them.",
+    )
     name: Annotated[
         str | None, checked(read_text), Option(OUTPUT, None, None, changes_results=False)
     ] = Field(default=None, description="Name of the model.")
@@ -366,15 +368,6 @@ class EvaluationSettings(BaseModel):
         if profile is not None and self.ties is None:
             resolved._orders_ties_by_id = profile.orders_ties_by_descending_id
         return resolved
-
-    def rank_estimator(self) -> RankEstimator | None:
-        """Return the estimator of resolved settings, None without one."""
-        from weft.ranking.rank_estimator import RankEstimator
-
-        if self.estimator is None:
-            return None
-        gamma = {} if self.gamma is None else {"gamma": self.gamma}
-        return RankEstimator(self.estimator, **gamma)
 
     def record(self, *, of_run: bool) -> dict[str, Any]:
         """Return the resolved settings that `Result.settings` holds by value."""

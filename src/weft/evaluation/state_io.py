@@ -51,6 +51,7 @@ _SETTINGS = (
     "gamma",
     "per_user",
     "exposure",
+    "skill",
     "bootstrap",
     "empty_users",
     "extra_users",

@@ -106,6 +106,20 @@ class UserMeanSums(Accumulator):
     key: MetricSpec
     metric: UserMeanMetric = field(compare=False)
 
+    def values(self, topk: TopK) -> Tensor:
+        """Return the values that enter the mean, `[batch, cut-offs]`; NaN for users left out."""
+        return self.metric.averaged_values(topk)
+
+
+@dataclass(frozen=True)
+class ReferenceSums(UserMeanSums):
+    """The same for a "random" or the "ideal" order of the offered items."""
+
+    order: str = "random"
+
+    def values(self, topk: TopK) -> Tensor:
+        return self.metric.reference_values(topk, self.order)
+
 
 @dataclass(frozen=True)
 class GroupSums(Accumulator):

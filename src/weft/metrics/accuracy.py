@@ -38,6 +38,11 @@ class AccuracyMetric(UserAverageTopKMetric):
     bounds: Bounds = (0.0, 1.0)
     undefined = "no user has a relevant item"
 
+    @property
+    def has_reference_values(self) -> bool:  # type: ignore[override]
+        """True for formulas over positions; authors' blocks describe the lists of the model."""
+        return self.has_expected_tie_form and not self.takes_blocks()
+
 
 @register
 class Precision(AccuracyMetric):

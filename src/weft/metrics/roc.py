@@ -115,6 +115,7 @@ class GAUC(_PairMetric, UserMeanMetric):
     tensor(0.7500, dtype=torch.float64)
     """
 
+    has_reference_values = True
     reference = (
         "Zhu et al. (2017), Optimized cost per click in Taobao display advertising, "
         "doi 10.1145/3097983.3098134"
@@ -125,7 +126,12 @@ class GAUC(_PairMetric, UserMeanMetric):
         self.weight = check_choice("weight", weight, ("uniform", "positives", "interactions"))
 
     def user_values(self, topk: TopK) -> Tensor:
-        wins = topk.batch.offered.pairwise_wins[:, None]
+        offered = topk.batch.offered
+        wins = offered.pairwise_wins[:, None]
+        if topk.order != "model":
+            is_offered = offered.is_relevant_offered.to(wins.dtype)
+            num_offered = topk.batch.relevant.sum_rows(is_offered)[:, None]
+            wins = num_offered if topk.order == "ideal" else num_offered / 2
         return _defined(wins / topk.num_relevant, topk.num_negatives)
 
     def user_weights(self, batch: Batch) -> Tensor | None:

@@ -153,7 +153,7 @@ class StateLayout:
         for start in range(0, len(means), _CHUNK_MEANS):
             columns = []
             for mean in means[start : start + _CHUNK_MEANS]:
-                columns.append(mean.metric.averaged_values(batch.at_cutoffs(self.cutoffs[mean])))
+                columns.append(mean.values(batch.at_cutoffs(self.cutoffs[mean])))
             yield columns[0] if len(columns) == 1 else torch.cat(columns, dim=1)
 
     def user_values(self, batch: Batch) -> Tensor:

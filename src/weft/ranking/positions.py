@@ -102,15 +102,18 @@ class ObservedPositions:
         return self._sum(cutoffs, self.weights_of_items(weights))
 
     def gains(self, cutoffs: Cutoffs, values: Tensor, weights: Tensor | None = None) -> Tensor:
+        return self._weighted_sum(cutoffs, values, weights)
+
+    def _weighted_sum(self, cutoffs: Cutoffs, values: Tensor, weights: Tensor | None) -> Tensor:
         if weights is not None:
             values = values * self.weights_of_items(weights)
         return self._sum(cutoffs, values)
 
     def cumulative_hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
-        return self.gains(cutoffs, self._hit_ranks, weights)
+        return self._weighted_sum(cutoffs, self._hit_ranks, weights)
 
     def first_hit(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
-        return self.gains(cutoffs, self._first_hits, weights)
+        return self._weighted_sum(cutoffs, self._first_hits, weights)
 
     @cached_property
     def _first_hits(self) -> Tensor:
@@ -174,6 +177,10 @@ class TieAveragedPositions:
         self._group = relevant.rows * depth + group
         is_equal = values.reshape(-1).index_select(0, self._group) == relevant_scores
         self._is_listed = is_equal & (relevant_scores > -torch.inf)
+        self._set_hits(relevant)
+
+    def _set_hits(self, relevant: SparseRows) -> None:
+        """Count the relevant items of each group, and those above it."""
         hits = self._sum_by_group(torch.ones_like(relevant.values))
         self._hits = hits.gather(1, self._start)
         self._before = (hits.cumsum(1) - hits).gather(1, self._start)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from weft.evaluation.metric_value import BOOTSTRAP_COLUMNS, MetricValue
+from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result, frame_schema
 from weft.metrics.names import format_labels
 from weft.statistics.markup import (
@@ -31,13 +31,13 @@ SUMMARY_COLUMNS = (
 def summary(results: Sequence[Result]) -> pl.DataFrame:
     """Return one row per model, metric and cut-off, with value, standard error and 95 % interval.
 
-    `higher_is_better` is null for a metric without a direction. If users were resampled, the
-    bootstrap intervals follow.
+    `higher_is_better` is null for a metric without a direction. Columns of floor, ceiling and
+    skill, and of bootstrap intervals, follow if some result has them.
     """
     import polars as pl
 
-    is_bootstrapped = any(result.is_bootstrapped for result in results)
-    columns = (*SUMMARY_COLUMNS, *(BOOTSTRAP_COLUMNS if is_bootstrapped else ()))
+    further = dict.fromkeys(column for result in results for column in result.further_columns)
+    columns = (*SUMMARY_COLUMNS, *further)
     rows = [
         {column: getattr(value, column) for column in columns[2:]}
         | {"model": result.name, "metric": value.metric + format_labels(value.cell)}
@@ -119,10 +119,14 @@ def slices_to_markdown(results: Sequence[Result]) -> str:
 
 @dataclass(frozen=True)
 class MetricRow:
-    """A metric at its cut-off with the values of all models, None for a model without it."""
+    """A metric at its cut-off with the values of all models, None for a model without it.
+
+    `is_skill`: the values are the skill of the models in a metric.
+    """
 
     name: str
     values: tuple[MetricValue | None, ...]
+    is_skill: bool = False
 
     def is_best(self, value: MetricValue | None) -> bool:
         """True if no model is better than `value` and some are worse.
@@ -149,6 +153,30 @@ def metric_rows(results: Sequence[Result]) -> list[MetricRow]:
     return [MetricRow(name, tuple(values.get(name) for values in by_name)) for name in names]
 
 
+def skill_rows(rows: Sequence[MetricRow]) -> list[MetricRow]:
+    """Return a row with the skill of the models for each metric that has a floor and a ceiling."""
+    return [
+        MetricRow(f"skill of {row.name}", tuple(map(_to_skill, row.values)), is_skill=True)
+        for row in rows
+        if any(value is not None and not math.isnan(value.floor) for value in row.values)
+    ]
+
+
+def _to_skill(value: MetricValue | None) -> MetricValue | None:
+    """Return the skill as a value of its own, with the same floor and ceiling."""
+    if value is None:
+        return None
+    return MetricValue(
+        f"skill of {value.metric}",
+        value.k,
+        value.skill,
+        users=value.users,
+        higher_is_better=True,
+        floor=value.floor,
+        ceiling=value.ceiling,
+    )
+
+
 def _grid(
     results: Sequence[Result],
     escape: Callable[[str], str],
@@ -167,6 +195,7 @@ def _grid(
         return (mark(text) if row.is_best(value) else text) + margin
 
     metrics = metric_rows(results)
+    metrics += skill_rows(metrics)
     models = [escape(result.name) for result in results]
     cells = [[cell(row, value) for value in row.values] for row in metrics]
     if len(metrics) > len(models):

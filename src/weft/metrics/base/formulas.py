@@ -28,6 +28,7 @@ from weft.metrics.accumulators import (
     Accumulator,
     ItemAccumulator,
     RatingErrorSums,
+    ReferenceSums,
     UserMeanSums,
 )
 from weft.metrics.base.batch_checks import check_users, count_users_outside
@@ -151,6 +152,8 @@ class UserMeanMetric(SummedMetric):
     or count 0 with `empty_users="zero"`; with `users = "lists"` all lists count."""
 
     users: str = "evaluated"
+    # True if `user_values` is also right for a random and the ideal order of the offered items.
+    has_reference_values: bool = False
 
     def user_values(self, topk: TopK) -> Tensor:
         """Return the value of each user at each cut-off `[batch, cut-offs]`; NaN if undefined."""
@@ -188,10 +191,30 @@ class UserMeanMetric(SummedMetric):
 
     def averaged_values(self, topk: TopK) -> Tensor:
         """Return the values that enter the mean `[batch, cut-offs]`; NaN for users left out."""
-        values = self.shared_user_values(topk)
+        return self._select_users(self.shared_user_values(topk), topk.batch)
+
+    def reference_values(self, topk: TopK, order: str) -> Tensor:
+        """Return the values of a "random" or the "ideal" order of the offered items, for the users
+        of `averaged_values`, `[batch, cut-offs]`.
+        """
+        is_left_out = torch.isnan(self.averaged_values(topk))
+        topk = topk.estimated if self.sampling_behaviour == "corrected" else topk
+        values = self._select_users(self.user_values(topk.in_order(order)), topk.batch)
+        return torch.where(is_left_out, torch.nan, values)
+
+    @cached_property
+    def reference_sums(self) -> tuple[ReferenceSums, ReferenceSums] | None:
+        """The accumulators of the floor and the ceiling; None if the metric has none."""
+        if not self.has_reference_values:
+            return None
+        key = self.mean_sums.key
+        return ReferenceSums(key, self, "random"), ReferenceSums(key, self, "ideal")
+
+    def _select_users(self, values: Tensor, batch: Batch) -> Tensor:
+        """Return the values, NaN for users left out and 0 for empty users that count."""
         if self.users == "lists":
             return values
-        is_empty, has_truth = topk.batch.has_no_relevant, topk.batch.has_truth[:, None]
+        is_empty, has_truth = batch.has_no_relevant, batch.has_truth[:, None]
         if self.empty_users == "zero":
             values, is_empty = torch.where(is_empty & has_truth, 0, values), is_empty & ~has_truth
         return torch.where(is_empty, torch.nan, values)

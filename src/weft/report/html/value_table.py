@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.report.context import ReportContext, metric_family
 from weft.report.number_format import common_places
-from weft.report.result_formats import MetricRow
+from weft.report.result_formats import MetricRow, skill_rows
 from weft.statistics.comparison import MeanCell
 
 MAX_MODEL_COLUMNS = 5  # more models are rows
@@ -77,6 +77,7 @@ def value_tables(context: ReportContext) -> list[ValueTable]:
     Many models have a table for each family and cut-off, which fits on paper.
     """
     rows = [row for row in context.metric_rows if not row.any_value.cell]
+    rows += skill_rows(rows)
     headings = [_heading(row) for row in rows]
     cells = _cells_by_metric(context, rows)
     families: dict[str, list[MetricHeading]] = {}
@@ -143,6 +144,11 @@ def legend(context: ReportContext, tables: Sequence[ValueTable]) -> list[str]:
             "★ best value of the metric, in its own direction (↑ higher, ↓ lower, → closest)"
         )
     lines += _interval_legend(context)
+    if any(heading.family == "Skill" for table in tables for heading in table.metrics):
+        lines.append(
+            "skill: the share of the way from the expected value of a random order to the best "
+            "reachable value (both in brackets)"
+        )
     if context.comparison is not None and context.test is not None:
         remarks = [remark[:1].upper() + remark[1:] for remark in context.comparison.legend()]
         lines.append("; ".join([*remarks, context.comparison.caption(context.test)]))
@@ -169,7 +175,7 @@ def _heading(row: MetricRow) -> MetricHeading:
         direction = f"{'higher' if value.higher_is_better else 'lower'} is better"
     elif value.target is not None:
         arrow, direction = f"→ {value.target:g}", f"closer to {value.target:g} is better"
-    family = metric_family(row.name).capitalize()
+    family = "Skill" if row.is_skill else metric_family(row.name).capitalize()
     return MetricHeading(row.name, value.k, family, arrow, direction)
 
 
@@ -193,7 +199,11 @@ def _cells(
             cells.append(ValueCell("–" if value is None else "undefined", "", False, "", ""))
             continue
         low, high, kind = value.interval
-        margins = {"none": "", "normal": f"± {(high - low) / 2:.{digits}f}"}
+        reached = f"({value.floor:.{digits}f} to {value.ceiling:.{digits}f})"
+        margins = {
+            "none": reached if row.is_skill else "",
+            "normal": f"± {(high - low) / 2:.{digits}f}",
+        }
         margin = margins.get(kind, f"[{low:.{digits}f}, {high:.{digits}f}]")
         ends = "" if kind == "none" else f" {low:.6g} {high:.6g}"
         data = f"{value.value:.6g}".replace("inf", "Infinity") + ends  # as JavaScript reads it

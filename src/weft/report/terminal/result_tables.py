@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.cells import cell_len
 from rich.table import Table
@@ -10,8 +11,8 @@ from rich.table import Table
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
 from weft.report.context import metric_family
-from weft.report.number_format import common_places
-from weft.report.result_formats import MetricRow, metric_rows
+from weft.report.number_format import common_places, with_places
+from weft.report.result_formats import MetricRow, metric_rows, skill_rows
 from weft.report.terminal.bars import UNICODE, BarSymbols
 from weft.report.terminal.console_text import TrimmedTable
 from weft.report.terminal.value_grid import (
@@ -44,7 +45,8 @@ def results_tables(
     or only with a bar. Many models become rows, in several tables if needed. If there is no room
     for intervals, the widest one of each metric is shown. The best value of each metric has a star.
     """
-    rows = [_to_grid_row(row, symbols) for row in metric_rows(results)]
+    metrics = metric_rows(results)
+    rows = [_to_grid_row(row, symbols) for row in (*metrics, *skill_rows(metrics))]
     models = [result.name for result in results]
     has_intervals = any(row.has_interval for row in rows)
     if len(models) == 1:
@@ -100,7 +102,12 @@ def _layout_with_bars(
 def _to_grid_row(row: MetricRow, symbols: BarSymbols) -> GridRow:
     digits = common_places(value.value for value in row.values if value is not None)
     cells = [value_cell(value, digits, symbols, is_best=row.is_best(value)) for value in row.values]
-    return GridRow(row.name, metric_family(row.name), cells)
+    if row.is_skill and len(cells) == 1:
+        low, high = (
+            with_places(end, digits) for end in (row.any_value.floor, row.any_value.ceiling)
+        )
+        cells = [replace(cells[0], margin=f"of {low} to {high}")]
+    return GridRow(row.name, "skill" if row.is_skill else metric_family(row.name), cells)
 
 
 # --------------------------------------------------------------------------------------------------

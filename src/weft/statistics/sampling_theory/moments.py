@@ -11,6 +11,7 @@ from torch import Tensor
 
 from weft.data.tensors import SparseRows
 from weft.errors import SettingError, check_bool, check_int, setting_ref
+from weft.evaluation.sampling_settings import rank_estimator
 from weft.evaluation.settings import EvaluationSettings
 from weft.ranking import SampleSizes
 from weft.ranking.positions import Positions
@@ -36,7 +37,7 @@ class NegativeDraws:
     ) -> NegativeDraws:
         """Check the settings; rank estimators need draws without replacement."""
         options = {"estimator": estimator, "gamma": gamma, "strategy": "sampled"}
-        chosen = EvaluationSettings.from_options(**options).resolve(()).rank_estimator()
+        chosen = rank_estimator(EvaluationSettings.from_options(**options).resolve(()))
         replacement = check_bool("replacement", replacement)
         if replacement and chosen is not None:
             raise SettingError(
