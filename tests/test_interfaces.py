@@ -101,7 +101,7 @@ def outcome_on_the_command_line(options, *, has_train):
             words.append("--mask-seen" if value else "--keep-seen")
         elif name == "slices":
             words += [f"--slice={group}={by}" for group, by in value.items()]
-        elif name == "implicit":
+        elif name in ("implicit", "skill"):
             words += [flags[name]] if value else []
         else:
             values = value if isinstance(value, list) else [value]

@@ -106,7 +106,7 @@ def _to_grid_row(row: MetricRow, symbols: BarSymbols) -> GridRow:
         low, high = (
             with_places(end, digits) for end in (row.any_value.floor, row.any_value.ceiling)
         )
-        cells = [replace(cells[0], margin=f"of {low} to {high}")]
+        cells = [replace(cells[0], margin=f"floor {low}, ceiling {high}")]
     return GridRow(row.name, "skill" if row.is_skill else metric_family(row.name), cells)
 
 
