@@ -207,8 +207,8 @@ def test_resamples_custom_metrics():
             math.isnan(result.entry(name).boot_low) and result.entry(name).interval.kind == "none"
         )
     assert (
-        "Offers, AUC(scope=pooled) keep states of their own, which cannot be resampled: no "
-        "bootstrap interval" in result.notes
+        "Offers, AUC(scope=pooled) keep states of their own: no bootstrap intervals. "
+        "docs/own-metrics.md says which base classes have them" in result.notes
     )
 
 

@@ -192,8 +192,8 @@ class Evaluator(EvaluatorState):
         )
         self.stateful_metrics = list(self.metric_set.stateful.values())
         self.own_metrics = nn.ModuleList(self.stateful_metrics)
-        if self.drops_repeats and not self.supports_row_filtering:
-            self._refuse_to_drop()
+        if self.drops_repeats:
+            self._check_droppable()
         self.counter = BatchCounter(self.metric_set.cutoffs, inputs.get("user_groups"), slices)
         self._is_persistent = False
         self._begin(torch.device("cpu"))

@@ -92,22 +92,19 @@ class EvaluatorState(nn.Module):
         """True if the contributions of each user are kept, to resample or to drop users."""
         return self.settings.bootstrap is not None or self.drops_repeats
 
-    @property
-    def supports_row_filtering(self) -> bool:
-        """True if repeated users can be dropped: every metric's contributions are known per row."""
-        return all(metric.supports_row_filtering for metric in self.stateful_metrics)
-
     def drop_repeated_users(self) -> None:
-        """Count each user once from now on, as with `repeated_users="drop"`."""
+        """Count each user once from now on, as with `repeated_users="drop"`, except in metrics with
+        states of their own.
+        """
         self.settings = self.settings.model_copy(update={"repeated_users": "drop"})
         self.drops_repeats = True
 
-    def _refuse_to_drop(self) -> None:
-        names = ", ".join(
-            str(metric.spec)
-            for metric in self.stateful_metrics
-            if not metric.supports_row_filtering
-        )
+    def _check_droppable(self) -> None:
+        """Raise `SettingError` if a metric does not know what each row contributes to its state."""
+        metrics = [one for one in self.stateful_metrics if not one.supports_row_filtering]
+        if not metrics:
+            return
+        names = ", ".join(str(metric.spec) for metric in metrics)
         raise SettingError(
             f"{setting_ref('repeated_users', 'drop')} needs the contributions of each user, but "
             f"{names} keeps states of its own; evaluate it separately, or make sure that no user "

@@ -24,6 +24,7 @@ from weft.evaluation.notes import (
     count_notes,
     interval_notes,
     large_rating_notes,
+    own_state_notes,
     undefined_notes,
 )
 from weft.evaluation.result import FRAMES, Result, slice_column
@@ -79,6 +80,7 @@ def finalize(
     warnings = list(large_rating_notes(metric_set, counts)) if counts["large_ratings"] else []
     notes = list(count_notes(evaluator, state, counts))
     notes += undefined_notes(metric_set, values, notes)
+    notes += own_state_notes(evaluator)
     if settings.bootstrap is not None:
         if contributions is None and local is not None:
             contributions = LocalContributions(local)
@@ -169,7 +171,7 @@ def _drop_repeated_users(
             name: values[first] for name, values in state.rows.items() if name.startswith("table_")
         },
         metric_states=tuple(
-            metric.filter_rows(states, first)
+            metric.filter_rows(states, first) if metric.supports_row_filtering else states
             for metric, states in zip(evaluator.stateful_metrics, state.metric_states)
         ),
     )
@@ -206,7 +208,7 @@ def _add_intervals(
         if value.name in resampled and (value.users is None or value.users > 1)
     }
     values = tuple(_with_interval(value, intervals.get(value.name)) for value in values)
-    return values, list(interval_notes(metric_set, values, intervals, resamples))
+    return values, list(interval_notes(values, intervals, resamples))
 
 
 def _with_interval(value: MetricValue, interval: BootstrapInterval | None) -> MetricValue:

@@ -185,8 +185,43 @@ def _user_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) ->
     if repeated := counts.get("repeated_users"):
         effect = "count again (the setting repeated_users can drop them)"
         if evaluator.drops_repeats:
-            effect = "are left out"
+            effect = f"are left out{_describe_kept_repeats(evaluator)}"
         yield f"{repeated:,} rows repeat users of earlier rows and {effect}"
+
+
+def _describe_kept_repeats(evaluator: Evaluator) -> str:
+    """Name the metrics whose own states hold the rows of repeated users."""
+    keep = [
+        spec
+        for spec, one in evaluator.metric_set.stateful.items()
+        if not one.supports_row_filtering
+    ]
+    if not keep:
+        return ""
+    return f", except in {', '.join(map(str, keep))}, which {_keep_states(len(keep))}"
+
+
+def _keep_states(number: int) -> str:
+    return "keeps states of its own" if number == 1 else "keep states of their own"
+
+
+def own_state_notes(evaluator: Evaluator) -> Iterator[str]:
+    """Yield what was requested but metrics with states of their own do not have."""
+    metric_set, settings = evaluator.metric_set, evaluator.settings
+    lacks = []
+    if settings.bootstrap is not None:
+        lacks.append("no bootstrap intervals")
+    if settings.per_user:
+        lacks.append("no values per user, as comparisons need them")
+    if metric_set.slices:
+        lacks.append("no values by slice")
+    if not lacks or not metric_set.stateful:
+        return
+    modules = (type(metric).__module__ for metric in metric_set.stateful.values())
+    is_custom = not all(module.startswith("weft.") for module in modules)
+    pointer = ". docs/own-metrics.md says which base classes have them" if is_custom else ""
+    names = ", ".join(map(str, metric_set.stateful))
+    yield f"{names} {_keep_states(len(metric_set.stateful))}: {', '.join(lacks)}{pointer}"
 
 
 def _list_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) -> Iterator[str]:
@@ -320,16 +355,11 @@ def undefined_notes(
 
 
 def interval_notes(
-    metric_set: MetricSet,
     values: Sequence[MetricValue],
     intervals: Mapping[str, BootstrapInterval],
     resamples: int,
 ) -> Iterator[str]:
     """Yield the notes on bootstrap intervals."""
-    if metric_set.stateful:
-        names = ", ".join(map(str, metric_set.stateful))
-        verb = "keeps a state" if len(metric_set.stateful) == 1 else "keep states"
-        yield f"{names} {verb} of their own, which cannot be resampled: no bootstrap interval"
     undefined = {
         name: interval.undefined
         for name, interval in intervals.items()

@@ -288,8 +288,7 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         """Return an empty evaluator, which counts each user once if there are several processes."""
         copy = self.evaluator.clone(prefix=f"{stage}_{self.evaluator.prefix}")
         copy.reset()
-        is_default = copy.settings.repeated_users is None and copy.supports_row_filtering
-        if trainer.world_size > 1 and is_default:
+        if trainer.world_size > 1 and copy.settings.repeated_users is None:
             copy.drop_repeated_users()
         return copy
 
