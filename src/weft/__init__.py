@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from weft.evaluation.result import Result
     from weft.evaluation.result_io import load_result
     from weft.evaluation.state_io import load_state, merge_states, save_state
+    from weft.metrics.base.composite_formula import Composite
     from weft.metrics.base.formulas import RatingMetric, UserAverageMetric, UserAverageTopKMetric
     from weft.metrics.base.metric import BaseMetric, TopKMetric
     from weft.metrics.registry import register
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "BaseMetric": "weft.metrics.base.metric",
     "Comparison": "weft.statistics",
+    "Composite": "weft.metrics.base.composite_formula",
     "Evaluator": "weft.evaluation.evaluator",
     "Factors": "weft.data.sources",
     "File": "weft.data.readers.files",
@@ -70,6 +72,7 @@ __all__ = [
     "NDCG",
     "BaseMetric",
     "Comparison",
+    "Composite",
     "Evaluator",
     "Factors",
     "File",

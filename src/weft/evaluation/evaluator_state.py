@@ -29,6 +29,7 @@ from weft.evaluation.state import (
 from weft.evaluation.state_validation import validate_state
 from weft.evaluation.tensor_fields import check_plain
 from weft.metrics.accumulators import Contribution
+from weft.metrics.arithmetic import CompositeSpec
 from weft.metrics.base.metric import BaseMetric
 
 
@@ -214,6 +215,9 @@ class EvaluatorState(nn.Module):
             "per_user": self.settings.per_user,
             "exposure": self.settings.exposure,
             "num_items": self.num_items,
+            "definitions": [
+                spec.definition for spec in self.specs if isinstance(spec, CompositeSpec)
+            ],
             "classes of metrics": [name for name in classes if not name.startswith("weft.")],
             **digests,
         }

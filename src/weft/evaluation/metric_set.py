@@ -30,6 +30,7 @@ from weft.metrics.base.formulas import (
     UserAverageMetric,
     UserMeanMetric,
 )
+from weft.metrics.base.identity import check_no_children
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.base.value_labels import read_values
 from weft.metrics.names import MetricSpec
@@ -84,7 +85,9 @@ class MetricSet:
         self.needs: set[str] = set()  # inputs that some metric reads
         for spec, metric_class in classes.items():
             self._add_metric(spec, metric_class, inputs, counting)
-        self.cutoffs = tuple(sorted({spec.k for spec in self.specs if spec.k is not None}))
+        cutoffs = {spec.k for spec in self.specs if spec.k is not None}
+        cutoffs = cutoffs.union(*(metric.cutoffs for metric in self.formulas.values()))
+        self.cutoffs = tuple(sorted(cutoffs))
         self.depth = max(self.cutoffs, default=0)
         self.counts_ranks = any(metric.needs_all_scores for metric in self.formulas.values())
         self._has_skill = skill
@@ -111,6 +114,7 @@ class MetricSet:
         metric = build_metric(
             spec, metric_class=metric_class, inputs=inputs, standalone=False, **counting
         )
+        check_no_children(metric)
         self.needs |= metric.needed_inputs()
         if isinstance(metric, SummedMetric) and metric.is_summed:
             self.formulas[spec] = metric
@@ -125,8 +129,11 @@ class MetricSet:
         """Return the layout of all accumulators; those shared by several metrics occur once."""
         cutoffs: dict[Accumulator, set[int]] = {}
         for group in self._groups.values():
-            for accumulator in (*group.metric.accumulators(), *self._reference_sums(group.metric)):
-                cutoffs.setdefault(accumulator, set()).update(group.cutoffs or (1,))
+            needed = group.metric.accumulator_cutoffs(group.cutoffs)
+            for accumulator in self._reference_sums(group.metric):
+                needed[accumulator] = set(group.cutoffs) or {1}
+            for accumulator, own in needed.items():
+                cutoffs.setdefault(accumulator, set()).update(own)
         if exposure is not None and self.cutoffs:
             cutoffs.setdefault(ItemExposure(exposure), set()).update(self.cutoffs)
         return StateLayout(cutoffs, self.slices)
@@ -215,7 +222,7 @@ class MetricSet:
                 metric = self.stateful[spec]
                 computed = _compute_stateful(metric, states[spec])
             about: dict[str, Any] = {
-                "higher_is_better": type(metric).higher_is_better,
+                "higher_is_better": metric.higher_is_better,
                 "target": type(metric).target,
             }
             if computed.value is not None:

@@ -1,4 +1,5 @@
-"""The grammar of metric names: `nDCG@10`, `F1(metric_name_1=nDCG(gain=linear), beta=0.5)@20`.
+"""The grammar of metric names: `nDCG@10`, `F1(metric_name_1=nDCG(gain=linear), beta=0.5)@20`, and
+arithmetic on them: `nDCG@10 * Recall@10`.
 
 A name is a value: it parses, compares and prints back. The registry says which metric and which
 defaults it means. Importing this module does not load torch.
@@ -7,6 +8,10 @@ defaults it means. Importing this module does not load torch.
     param  := word "=" value
     value  := number | True | False | None | string | "[" [ value { "," value } ] "]" | name | data
     data   := "<" text ">"
+    sum    := product { ("+" | "-") product }
+    product := power { ("*" | "/") power }
+    power  := operand [ "**" operand ]
+    operand := number | name | "(" sum ")"
 
 Parameters that are arrays, tensors or other data stand in a name by type and digest, `weights=
 <float32 tensor [3] 0f8e1a5b7c2d>`: only a metric object holds them (see `DataValue`).
@@ -22,7 +27,7 @@ import math
 import pickle
 import re
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NoReturn, Union
 
@@ -36,7 +41,7 @@ _TOKEN = re.compile(
   | (?P<word>[A-Za-z_][\w-]*)
   | (?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
   | (?P<data><[^<>]+>)
-  | (?P<sign>[()\[\],=@])
+  | (?P<sign>\*\*|[()\[\],=@+*/-])
     )""",
     re.VERBOSE,
 )
@@ -50,6 +55,7 @@ _LABELS = re.compile(rf"\s*(?:{_QUOTED}|[^\s,\[\]'\"][^,\[\]]*)\s*")
 # Labels follow a complete name: its cut-off, its parameters or its word.
 _CELL = re.compile(rf"(?<=[\w)])\s*\[(?P<labels>{_LABELS.pattern}(?:,{_LABELS.pattern})*)\]\Z")
 _LABEL = re.compile(r"[^\s,\[\]'\"](?:[^,\[\]]*[^\s,\[\]])?\Z")
+_PRECEDENCE = (("+", "-"), ("*", "/"), ("**",))  # of operations, from low to high
 # "none" in lower case is a word: several parameters have a value of that name.
 _CONSTANTS: dict[str, bool | None] = {
     "true": True,
@@ -97,7 +103,12 @@ class MetricSpec:
 
     def with_cutoff(self, k: int | None) -> MetricSpec:
         """Return the spec with another cut-off, None for no cut-off."""
-        return MetricSpec(self.name, self.params, k)
+        return replace(self, k=k)
+
+    @property
+    def definition(self) -> str:
+        """A text that is equal in all processes for equal metrics, and differs for others."""
+        return str(self)
 
 
 @lru_cache(maxsize=1024)
@@ -286,10 +297,45 @@ class _Parser:
         return False
 
     def parse(self) -> MetricSpec:
-        spec = self.spec()
+        parsed = self.operation()
         if self.peek()[0] != "end":
             self.fail(self.peek()[2], "the end")
-        return spec
+        if not isinstance(parsed, MetricSpec):
+            self.fail(0, "a name")
+        return parsed
+
+    def operation(self, level: int = 0) -> MetricSpec | float:
+        """Parse operations of a precedence and above; those of equal precedence from the left."""
+        if level == len(_PRECEDENCE):
+            return self.operand()
+        left = self.operation(level + 1)
+        while self.peek()[0] == "sign" and self.peek()[1] in _PRECEDENCE[level]:
+            symbol, position = self.expect("sign"), self.peek()[2]
+            right = self.operation(level + 1)
+            if not isinstance(left, MetricSpec) and not isinstance(right, MetricSpec):
+                self.fail(position, "a name in an operation with a number")
+            from weft.metrics.arithmetic import arithmetic_spec
+
+            left = arithmetic_spec(symbol, left, right)
+        return left
+
+    def operand(self) -> MetricSpec | float:
+        if self.peek()[0] == "number":
+            number = self.value()
+            assert isinstance(number, (int, float))
+            return number
+        if not self.accept("("):
+            return self.spec()
+        self.descend(self.peek()[2])
+        inner = self.operation()
+        self.expect("sign", ")")
+        self.depth -= 1
+        return inner
+
+    def descend(self, position: int) -> None:
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            self.fail(position, f"at most {_MAX_DEPTH} names or lists inside of each other")
 
     def spec(self) -> MetricSpec:
         name = self.expect("word")
@@ -336,9 +382,7 @@ class _Parser:
 
     def nested_value(self) -> Value:
         kind, _, position = self.peek()
-        self.depth += 1
-        if self.depth > _MAX_DEPTH:
-            self.fail(position, f"at most {_MAX_DEPTH} names or lists inside of each other")
+        self.descend(position)
         value: Value
         if self.accept("["):
             values: list[Value] = []

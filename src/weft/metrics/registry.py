@@ -118,6 +118,10 @@ def find_metric(name: str) -> type[BaseMetric]:
     """Return the metric class of a name; raises `UnknownMetric` with a suggestion."""
     _load()
     metric = _classes.get(name.casefold())
+    if metric is None and name == "Composite":  # of arithmetic; by itself it is no metric
+        from weft.metrics.base.composite_formula import Composite
+
+        return Composite
     if metric is None:
         known = [metric.__name__ for metric in all_metrics()]
         raise UnknownMetric(
@@ -376,8 +380,13 @@ def _resolve_metric(requested: Any) -> tuple[MetricSpec, type[BaseMetric]]:
     elif is_metric_class(type(requested)):
         spec, metric = requested.spec, type(requested)
     else:
+        is_combined = type(requested).__name__ == "CompositionalMetric"
         raise SettingError(
-            f"{requested!r} is not a metric; give names like 'nDCG@10', or metric objects."
+            "TorchMetrics combined these metrics, because one is not Weft's, is not registered, "
+            "keeps states of its own or has batches already; combine new metrics that do not, or "
+            f"their names, with weft.Composite: {requested!r}."
+            if is_combined
+            else f"{requested!r} is not a metric; give names like 'nDCG@10', or metric objects."
         )
     _load()
     registered = _classes.get(metric.__name__.casefold(), metric)

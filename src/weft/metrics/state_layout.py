@@ -241,6 +241,10 @@ class StateView:
         self.layout, self.k = layout, k
         self._sums, self._cache = sums, cache
 
+    def at_cutoff(self, k: int | None) -> StateView:
+        """Return the view of the same state at another cut-off."""
+        return StateView(self.layout, self._sums, self._cache, k)
+
     def __getitem__(self, accumulator: Accumulator) -> Tensor:
         return self._read(accumulator)[:, self.layout.column(accumulator, self.k)]
 

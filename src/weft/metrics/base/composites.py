@@ -1,22 +1,30 @@
-"""Metrics that combine others. Each component is a `ComponentMetric`, which reads what the run
-accumulates and owns no states.
+"""Metrics that combine others. They read what the run accumulates for their components, which own
+no states.
+
+`CompositeMetric` is the base of built-in metrics that combine others at their own cut-off;
+`weft.metrics.base.composite_formula` has those with a formula of the caller.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 
 from weft.batch.topk import TopK
-from weft.errors import MissingInput, SettingError
+from weft.errors import MissingInput, SettingError, UnknownMetric
 from weft.metrics.accumulators import Accumulator
-from weft.metrics.base.formulas import SummedMetric, UserAverageTopKMetric, UserMeanMetric
+from weft.metrics.arithmetic import CompositeSpec
+from weft.metrics.base.formulas import (
+    SummedMetric,
+    UserAverageTopKMetric,
+    UserMeanMetric,
+)
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.names import MetricSpec, parse_name
-from weft.metrics.registry import build_metric, needs_cutoff
+from weft.metrics.registry import build_metric, find_metric, needs_cutoff
 from weft.metrics.state_layout import StateView
 
 
@@ -49,21 +57,12 @@ class ComponentMetric:
         self._spec = spec
         self._by_cutoff: dict[int | None, Any] = {}
         self.metric: Any = self.at_cutoff(k)
-        self._check(self.metric, needs_user_values)
-
-    def _check(self, metric: BaseMetric, needs_user_values: bool) -> None:
-        if needs_user_values and not (
-            isinstance(metric, UserMeanMetric) and metric.has_user_values
-        ):
+        if isinstance(spec, CompositeSpec):
             raise SettingError(
-                f"{self._owner} cannot combine {type(metric).__name__}, which has no value per "
-                "user; choose a metric that is a mean over users."
+                f"{self._owner} cannot combine {spec}, a composite; write a weft.Composite of all "
+                "metrics."
             )
-        if not (isinstance(metric, SummedMetric) and metric.is_summed and metric.has_scalar_value):
-            raise SettingError(
-                f"{self._owner} cannot combine {type(metric).__name__}, which has no single value "
-                "that adds up over users."
-            )
+        check_component(self.metric, owner=self._owner, needs_user_values=needs_user_values)
 
     @property
     def name(self) -> str | MetricSpec:
@@ -78,16 +77,9 @@ class ComponentMetric:
             return self._by_cutoff[k]
         if any(metric.supports_all_cutoffs for metric in self._by_cutoff.values()):
             return self.metric
-        spec = self._spec.with_cutoff(k)
-        try:
-            metric = build_metric(spec, inputs=self._inputs, standalone=False, **self._settings)
-        except MissingInput as error:
-            if self._inputs is not None:
-                raise
-            reason = str(error).partition(";")[0]
-            raise MissingInput(
-                f"{reason}; give it to {self._owner} as inputs={{'train': ..., ...}}."
-            ) from None
+        metric = build_component(
+            self._spec.with_cutoff(k), owner=self._owner, inputs=self._inputs, **self._settings
+        )
         self._by_cutoff[k] = metric
         return metric
 
@@ -114,8 +106,85 @@ class ComponentMetric:
         return values if self._needs_cutoff else values.expand(-1, len(topk.cutoffs))
 
 
-class CompositeMetric(UserAverageTopKMetric):
-    """A metric that combines others; its properties follow from those of its components."""
+def build_component(
+    spec: MetricSpec, *, owner: str, inputs: Mapping[str, Any] | None, **settings: Any
+) -> Any:
+    """Return a component without states; raises `MissingInput` if it needs further inputs."""
+    try:
+        return build_metric(spec, inputs=inputs, standalone=False, **settings)
+    except MissingInput as error:
+        if inputs is not None:
+            raise
+        reason = str(error).partition(";")[0]
+        raise MissingInput(
+            f"{reason}; give it to {owner} as inputs={{'train': ..., ...}}."
+        ) from None
+
+
+def adds_up(metric: object) -> TypeGuard[SummedMetric]:
+    """Return True for a metric with a single value that adds up over users."""
+    return isinstance(metric, SummedMetric) and metric.is_summed and metric.has_scalar_value
+
+
+def is_combinable(metric: object) -> TypeGuard[SummedMetric]:
+    """Return True for a metric that can be part of a composite, which builds it by its name."""
+    return adds_up(metric) and find_class(metric.spec.name) is type(metric)
+
+
+def find_class(name: str) -> type[BaseMetric] | None:
+    """Return the metric class of a name, None if there is none."""
+    try:
+        return find_metric(name)
+    except UnknownMetric:
+        return None
+
+
+def check_component(metric: BaseMetric, *, owner: str, needs_user_values: bool = False) -> None:
+    """Raise `SettingError` for a metric that cannot be combined."""
+    if needs_user_values and not (isinstance(metric, UserMeanMetric) and metric.has_user_values):
+        raise SettingError(
+            f"{owner} cannot combine {type(metric).__name__}, which has no value per user; choose "
+            "a metric that is a mean over users."
+        )
+    if not adds_up(metric):
+        raise SettingError(
+            f"{owner} cannot combine {type(metric).__name__}, which has no single value that adds "
+            "up over users."
+        )
+
+
+class CombinedMetric(SummedMetric):
+    """A metric whose properties follow from those of its components."""
+
+    @property
+    def components(self) -> list[Any]:
+        """The metrics that are combined."""
+        raise NotImplementedError
+
+    def _adopt_properties(self) -> None:
+        metrics = self.components
+        self.has_expected_tie_form = all(metric.has_expected_tie_form for metric in metrics)
+        self.reads_scores = any(metric.reads_scores for metric in metrics)
+        self.needs_all_scores = any(metric.needs_all_scores for metric in metrics)
+        self.is_exposure_metric = any(metric.is_exposure_metric for metric in metrics)
+        is_biased = any(metric.sampling_behaviour == "candidates" for metric in metrics)
+        self.sampling_behaviour = "candidates" if is_biased else "combined"
+
+    def needed_inputs(self) -> Set[str]:
+        return frozenset[str]().union(*(metric.needed_inputs() for metric in self.components))
+
+    def used_gains(self) -> Set[str]:
+        return frozenset[str]().union(*(metric.used_gains() for metric in self.components))
+
+    def own_inputs(self) -> dict[str, Any]:
+        inputs: dict[str, Any] = {}
+        for metric in self.components:
+            inputs |= metric.own_inputs()
+        return inputs
+
+
+class CompositeMetric(CombinedMetric, UserAverageTopKMetric):
+    """A metric that combines others at its own cut-off."""
 
     _components: list[ComponentMetric]
 
@@ -131,22 +200,8 @@ class CompositeMetric(UserAverageTopKMetric):
             ComponentMetric(name, self, k=k, inputs=inputs, needs_user_values=needs_user_values)
             for name in names
         ]
-        metrics = [component.metric for component in self._components]
-        self.has_expected_tie_form = all(metric.has_expected_tie_form for metric in metrics)
-        self.reads_scores = any(metric.reads_scores for metric in metrics)
-        self.needs_all_scores = any(metric.needs_all_scores for metric in metrics)
-        self.is_exposure_metric = any(metric.is_exposure_metric for metric in metrics)
-        is_biased = any(metric.sampling_behaviour == "candidates" for metric in metrics)
-        self.sampling_behaviour = "candidates" if is_biased else "combined"
+        self._adopt_properties()
 
-    def needed_inputs(self) -> Set[str]:
-        return frozenset[str]().union(*(one.metric.needed_inputs() for one in self._components))
-
-    def used_gains(self) -> Set[str]:
-        return frozenset[str]().union(*(one.metric.used_gains() for one in self._components))
-
-    def own_inputs(self) -> dict[str, Any]:
-        inputs: dict[str, Any] = {}
-        for component in self._components:
-            inputs |= component.metric.own_inputs()
-        return inputs
+    @property
+    def components(self) -> list[Any]:
+        return [component.metric for component in self._components]

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -31,9 +31,10 @@ from weft.metrics.accumulators import (
     ReferenceSums,
     UserMeanSums,
 )
+from weft.metrics.base.arithmetic_operators import ArithmeticOperators
 from weft.metrics.base.batch_checks import check_users, count_users_outside
 from weft.metrics.base.block_interface import call_with_blocks, copy_preds
-from weft.metrics.base.metric import BaseMetric, TopKMetric
+from weft.metrics.base.metric import TopKMetric
 from weft.metrics.base.value_labels import LabelledValues, read_values
 from weft.metrics.mean_sums import standard_error_from_sums
 from weft.metrics.names import format_labels
@@ -54,7 +55,7 @@ class ComputedValue:
     by_label: Mapping[tuple[Label, ...], Tensor] = field(default_factory=dict)
 
 
-class SummedMetric(BaseMetric):
+class SummedMetric(ArithmeticOperators):
     """A formula over accumulators."""
 
     sums: Tensor
@@ -70,6 +71,12 @@ class SummedMetric(BaseMetric):
     def accumulators(self) -> tuple[Accumulator, ...]:
         """Return what the formula needs."""
         raise SettingError(f"{type(self).__name__} must define accumulators and compute_value.")
+
+    def accumulator_cutoffs(self, cutoffs: Iterable[int]) -> dict[Accumulator, set[int]]:
+        """Return the accumulators with the cut-offs at which these cut-offs of the metric need
+        them; 1 for a metric without a cut-off.
+        """
+        return {one: set(cutoffs) or {1} for one in self.accumulators()}
 
     def compute_value(self, state: StateView) -> Any:
         """Return the value, a scalar, or a dict of scalars by label; NaN if undefined."""
@@ -94,7 +101,7 @@ class SummedMetric(BaseMetric):
 
     def add_states(self) -> None:
         if self.is_summed:
-            cutoffs = {one: {self.k or 1} for one in self.accumulators()}
+            cutoffs = self.accumulator_cutoffs(() if self.k is None else (self.k,))
             self._layout = StateLayout(cutoffs, has_standard_errors=False)
             self._item_counts = self.known_item_counts()
             self._user_groups: Labels | None = self.own_inputs().get("user_groups")

@@ -1,8 +1,14 @@
-"""The name of a metric object, and the comparison of two metrics that are merged."""
+"""The name of a metric object, the comparison of two metrics that are merged, and the check for
+metrics inside a metric.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Set
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+from torchmetrics.metric import Metric as TorchMetric
 
 from weft.errors import SettingError
 from weft.metrics.names import MetricSpec, as_value
@@ -39,3 +45,29 @@ def check_same_metric(metric: BaseMetric, other: BaseMetric) -> None:
             raise SettingError(
                 f"{metric.spec} cannot absorb a metric that was made with another {name}."
             )
+
+
+def check_no_children(metric: BaseMetric) -> None:
+    """Raise `SettingError` for an author's metric that keeps other metrics in its attributes."""
+    if type(metric).__module__.startswith("weft."):
+        return
+    attributes = {**vars(metric), **metric._modules}
+    del attributes["_modules"]
+    for name, value in attributes.items():
+        for child in _find_metrics(value):
+            raise SettingError(
+                f"{metric.spec} keeps a metric of the class {type(child).__name__} in "
+                f"self.{name}, which a run does not reset, merge or synchronize. Combine the "
+                "values of metrics with weft.Composite instead, which reads those of the run."
+            )
+
+
+def _find_metrics(value: Any) -> Iterator[TorchMetric]:
+    """Yield the metrics in an attribute, also those in lists, dicts and modules."""
+    if isinstance(value, nn.Module):
+        yield from (one for one in value.modules() if isinstance(one, TorchMetric))
+    elif isinstance(value, Mapping):
+        yield from _find_metrics(list(value.values()))
+    elif isinstance(value, (list, tuple, Set)):
+        for one in value:
+            yield from _find_metrics(one)

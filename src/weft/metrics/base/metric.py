@@ -1,9 +1,4 @@
-"""The base of all metrics: a TorchMetrics metric with a name, a direction, a range and inputs.
-
-Two of the four interfaces for authors are here, `BaseMetric` (no cut-off) and `TopKMetric` (a
-cut-off `k`), for metrics with an `update(self, preds, **kwargs)` and their own states.
-`weft.metrics.base.formulas` has those that are accumulated for their author.
-"""
+"""The base of all metrics: a TorchMetrics metric with a name, a direction, a range and inputs."""
 
 from __future__ import annotations
 
@@ -171,6 +166,11 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
             "empty_users": self.empty_users,
         }
 
+    @property
+    def cutoffs(self) -> frozenset[int]:
+        """The cut-offs that the value depends on."""
+        return frozenset(() if self.k is None else (self.k,))
+
     def needed_inputs(self) -> Set[str]:
         """Return the names of the inputs of the run that the metric requires."""
         return required_inputs(type(self))
@@ -210,7 +210,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         if module.startswith("weft.metrics."):  # by family, so that a metric may change its module
             module = f"weft.metrics.{self.family.replace('-', '')}"
         name = f"{module} {type(self).__qualname__} {self._definition}"
-        description = f"of {name} {self.spec} {self.settings()} {inputs}"
+        description = f"of {name} {self.spec.definition} {self.settings()} {inputs}"
         return re.sub(r"\W+", "_", description).rstrip("_")
 
     # ----------------------------------------------------------------------------------------------
@@ -248,9 +248,8 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
             if batch.validation.has_counts:
                 errors = batch.validation.counts(batch.device)
                 self.faults_on_device = self.faults_on_device + errors
-        num_rows = len(preds)
-        self._num_rows += num_rows
-        setattr(self, self._own_state, getattr(self, self._own_state) + num_rows)
+        self._num_rows += len(preds)
+        setattr(self, self._own_state, getattr(self, self._own_state) + len(preds))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         first = self._first_row = self._num_rows  # TorchMetrics resets on the way
@@ -270,7 +269,8 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         self, preds: Tensor, target: Any, user_indices: Tensor | None = None, *, items: Any = None
     ) -> AbstractContextManager[Batch]:
         """Return the batch under the metric's own settings, as a context manager."""
-        return closing(self.rank(preds, target, user_indices, items, depth=self.k or 0))
+        depth = max(self.cutoffs, default=0)
+        return closing(self.rank(preds, target, user_indices, items, depth=depth))
 
     def rank(
         self, preds: Tensor, target: Any, user_indices: Any, items: Any, *, depth: int
@@ -324,8 +324,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
                 return dict.fromkeys(value, torch.tensor(torch.nan, dtype=torch.float64))
             return torch.full_like(torch.as_tensor(value), torch.nan, dtype=torch.float64)
 
-        wrapped: Callable[..., Any] = super()._wrap_compute(checked)
-        return wrapped
+        return super()._wrap_compute(checked)
 
     def num_users_counted(self) -> Tensor | None:
         """Return the number of users of the value, None if it has no meaning for the metric."""
@@ -339,10 +338,9 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
 
     def states(self) -> dict[str, Any]:
         """Return a copy of all states, for `restore`."""
-        states = ((name, getattr(self, name)) for name in self._defaults)
         return {
             name: list(state) if isinstance(state, list) else state.clone()
-            for name, state in states
+            for name, state in self.metric_state.items()
         }
 
     def restore(self, states: dict[str, Any]) -> None:

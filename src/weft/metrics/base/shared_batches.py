@@ -86,7 +86,7 @@ class SharedBatches(threading.local):
             with metric.open(*arguments[:3], items=arguments[3]) as batch:
                 yield batch
             return
-        latest, k = self._latest, metric.k or 0
+        latest, k = self._latest, max(metric.cutoffs, default=0)
         # A metric that has had the batch gets another one: its tensors may have been written to by
         # other means than torch.
         if id(metric) in latest.metrics or not latest.holds(arguments):
