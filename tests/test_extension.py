@@ -857,7 +857,7 @@ def test_registers_metrics():
     assert ByScores in all_metrics()
     with pytest.raises(
         SettingError,
-        match=r"'nDCG' is registered already, by weft.metrics.accuracy; choose another",
+        match=r"'nDCG' is registered already, by weft.metrics.accuracy.discounted_gain",
     ):
         weft.register(type("NDCG", (ByScores,), {}))
     assert weft.metrics.registry.find_metric("ndcg") is weft.metrics.nDCG

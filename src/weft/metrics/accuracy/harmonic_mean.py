@@ -1,0 +1,88 @@
+"""The harmonic mean of two metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.batch.topk import TopK
+from weft.errors import SettingError, check_float
+from weft.metrics.base.composites import CompositeMetric
+from weft.metrics.base.metric import Bounds
+from weft.metrics.names import MetricSpec
+from weft.metrics.registry import register
+
+
+@register
+class F1(CompositeMetric):
+    """The harmonic mean of two metrics, per user: (1 + β²) a b / (β² a + b), 0 where the
+    denominator is 0.
+
+    `metric_name_1`, `metric_name_2`: any two metrics that have a value per user, with parameters if
+    needed (`"nDCG(gain=linear)"`); `beta` above 1 favours the second. A user for whom a component
+    is undefined is left out.
+
+    Edge cases: 0 where both components are 0; undefined where a component is.
+
+    Example: precision 1/2 and recall 1 give 2 · 0.5 / 1.5.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.F1(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute()
+    tensor(0.6667, dtype=torch.float64)
+    """
+
+    family = "accuracy"
+    higher_is_better = True
+    bounds: Bounds = (0.0, 1.0)
+    undefined = (
+        "for every user with a relevant item one of the two components is undefined, or there is "
+        "no such user"
+    )
+    reference = (
+        "van Rijsbergen (1979), Information Retrieval; Chinchor (1992), MUC-4 evaluation metrics, "
+        "doi 10.3115/1072064.1072067"
+    )
+    parameter_aliases = {"metric_1": "metric_name_1", "metric_2": "metric_name_2"}
+
+    def __init__(
+        self,
+        k: int,
+        *,
+        metric_name_1: str | MetricSpec = "Precision",
+        metric_name_2: str | MetricSpec = "Recall",
+        beta: float = 1.0,
+        inputs: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        names = [
+            _resolve_alias("1", metric_name_1, "Precision", settings),
+            _resolve_alias("2", metric_name_2, "Recall", settings),
+        ]
+        super().__init__(k, **settings)
+        if check_float("F1 got beta", beta, more=" above 0") <= 0:
+            raise SettingError(f"F1 got beta={beta!r}; it must be a number above 0.")
+        self.beta = float(beta)
+        self._set_components(names, k=k, inputs=inputs, needs_user_values=True)
+        self.metric_name_1, self.metric_name_2 = (one.name for one in self._components)
+        highest = [high for one in self._components if (high := one.metric.bounds[1]) is not None]
+        self.bounds = (0.0, max(highest) if len(highest) == 2 else None)
+
+    def user_values(self, topk: TopK) -> Tensor:
+        a, b = (component.user_values(topk) for component in self._components)
+        denominator = self.beta**2 * a + b
+        return torch.where(denominator == 0, 0, (1 + self.beta**2) * a * b / denominator)
+
+
+def _resolve_alias(
+    number: str, value: str | MetricSpec, default: str, settings: dict[str, Any]
+) -> str | MetricSpec:
+    """Return a component of F1 from `metric_name_N`, or from `metric_N`, removed from settings."""
+    alias = settings.pop(f"metric_{number}", None)
+    if alias is not None and value != default:
+        raise SettingError(f"F1 got metric_name_{number} twice, once as metric_{number}; give one.")
+    return value if alias is None else alias

@@ -1,0 +1,100 @@
+"""Accuracy by the number of relevant items in the list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from weft.batch.topk import TopK
+from weft.errors import check_choice
+from weft.metrics.accuracy.base import AccuracyMetric
+from weft.metrics.registry import register
+
+_HERLOCKER = (
+    "Herlocker et al. (2004), Evaluating collaborative filtering recommender systems, "
+    "doi 10.1145/963770.963772"
+)
+
+
+@register
+class Precision(AccuracyMetric):
+    """The share of the list that is relevant: hits / k.
+
+    `denominator="list"` divides by the length of the list where it is shorter than k (0 for an
+    empty list).
+
+    Edge cases: a list shorter than k counts as if filled up with misses; a user without a relevant
+    item is left out.
+
+    Example: items 0 and 2 rank first, 0 and 1 are relevant.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.Precision(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.1, 0.5]]), torch.tensor([[1, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+    """
+
+    reference = _HERLOCKER
+
+    def __init__(self, k: int, *, denominator: str = "k", **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self.denominator = check_choice("denominator", denominator, ("k", "list"))
+        if self.denominator == "list":  # the length is that of the list of candidates
+            self.sampling_behaviour = "candidates"
+
+    def user_values(self, topk: TopK) -> Tensor:
+        return topk.hits / (topk.k if self.denominator == "k" else topk.list_length.clamp(min=1))
+
+
+@register
+class Recall(AccuracyMetric):
+    """The share of the relevant items that are in the list: hits / |R|.
+
+    `normalizer="capped"` divides by min(|R|, k), so that a perfect list reaches 1 for every user.
+
+    Edge cases: relevant items that are not candidates, because they are masked or have no score,
+    count in |R|; a user without a relevant item is left out.
+
+    Example: of the relevant items 0, 1 and 2 the list holds 0.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.Recall(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.1, 0.2, 0.5]]), torch.tensor([[1, 1, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.3333, dtype=torch.float64)
+    """
+
+    reference = _HERLOCKER
+
+    def __init__(self, k: int, *, normalizer: str = "relevant", **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self.normalizer = check_choice("normalizer", normalizer, ("relevant", "capped"))
+
+    def user_values(self, topk: TopK) -> Tensor:
+        return topk.hits / (topk.num_relevant if self.normalizer == "relevant" else topk.max_hits)
+
+
+@register
+class HitRate(AccuracyMetric):
+    """1 for a user with at least one relevant item in the list, else 0.
+
+    Edge cases: an empty list has no hit; a user without a relevant item is left out.
+
+    Example: the first user's list has a hit, the second's has none.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.HitRate(k=1)
+    >>> metric.update(torch.tensor([[0.9, 0.1], [0.9, 0.1]]), torch.tensor([[1, 0], [0, 1]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+    """
+
+    reference = (
+        "Deshpande and Karypis (2004), Item-based top-N recommendation algorithms, "
+        "doi 10.1145/963770.963776"
+    )
+
+    def user_values(self, topk: TopK) -> Tensor:
+        return topk.first_hit()
