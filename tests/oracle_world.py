@@ -62,7 +62,7 @@ class World:
                 if row is None
                 else tuple(-math.inf if item in seen else score for item, score in enumerate(row))
             )
-            cases[user] = Case(left, self.truth.get(user, {}), self.threshold)
+            cases[user] = Case(left, self.truth.get(user, {}), self.threshold, self.num_items)
         return cases
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from oracles_lists import FURTHER_LIST_METRICS, RankedList, ndcg
+
 NAN = math.nan
 
 
@@ -24,6 +26,7 @@ class Case:
     )  # one per item, after masking; -inf: not offered; None: no row in the source
     truth: Mapping[int, float]  # item index -> rating
     threshold: float | None = None  # relevance_threshold
+    num_items: int = 0  # of the catalogue, where there are no scores
 
     def __post_init__(self) -> None:
         """Refuse what the definitions call an error."""
@@ -112,36 +115,6 @@ def orders(case: Case, k: int, ties: str) -> Iterator[list[int]]:
 # Metrics of one list
 
 
-@dataclass(frozen=True)
-class RankedList:
-    """L_u as the accuracy metrics see it."""
-
-    grades: tuple[float, ...]  # of the items of L_u in order; 0 is a miss
-    wanted: tuple[float, ...]  # grades of R_u, best first; never empty
-    negatives: int  # |N_u|
-    k: int
-
-    @property
-    def rel(self) -> list[int]:
-        """Give rel_p: 1 for a hit."""
-        return [int(grade > 0) for grade in self.grades]
-
-    @property
-    def hit_ranks(self) -> list[int]:
-        """Give the positions, from 1, of the hits."""
-        return [p for p, hit in enumerate(self.rel, start=1) if hit]
-
-    @property
-    def hits(self) -> int:
-        """Count the hits."""
-        return len(self.hit_ranks)
-
-    @property
-    def capped(self) -> int:
-        """Give min(|R_u|, k)."""
-        return min(len(self.wanted), self.k)
-
-
 def precision(row: RankedList, denominator: str = "k") -> float:
     """hits / k, or / list length (0 for an empty list)."""
     length = {"k": row.k, "list": len(row.grades)}[denominator]
@@ -159,9 +132,10 @@ def hit_rate(row: RankedList) -> float:
 
 
 def average_precision(row: RankedList, normalizer: str = "capped") -> float:
-    """Sum of hits_p / p over the hits / min(|R_u|, k), / |R_u|, or / hits (0 without a hit)."""
+    """Sum of hits_p / p over the hits, divided by what the normalizer says; 0 without a hit."""
     total = math.fsum(nth / p for nth, p in enumerate(row.hit_ranks, start=1))
-    divisor = {"capped": row.capped, "relevant": len(row.wanted), "hits": row.hits}[normalizer]
+    divisors = {"capped": row.capped, "relevant": len(row.wanted), "k": row.k, "hits": row.hits}
+    divisor = divisors[normalizer]
     return total / divisor if divisor else 0.0
 
 
@@ -173,39 +147,6 @@ def average_recall(row: RankedList) -> float:
 def reciprocal_rank(row: RankedList) -> float:
     """1 / rank of the first hit, 0 if none."""
     return 1.0 / row.hit_ranks[0] if row.hits else 0.0
-
-
-def gain_of(grade: float, gain: str) -> float:
-    """Give the gain of a grade; 0 for an item that is not relevant, whatever the kind of gain."""
-    if grade == 0:
-        return 0.0
-    kinds: dict[str, Callable[[], float]] = {
-        "exponential": lambda: 2.0**grade - 1.0,
-        "linear": lambda: grade,
-        "binary": lambda: 1.0,
-        "exponential_shifted": lambda: 2.0 ** (grade + 1.0) - 1.0,
-    }
-    return kinds[gain]()
-
-
-def dcg(gains: Sequence[float]) -> float:
-    """Sum of g_p * d_p."""
-    return math.fsum(g / math.log2(p + 1) for p, g in enumerate(gains, start=1))
-
-
-def ideal_gains(row: RankedList, gain: str, ideal: str) -> list[float]:
-    """Give the user's gains, best first: "cut" at k, "full", or continued to "k" places with
-    ratings of 1.
-    """
-    own = sorted((gain_of(grade, gain) for grade in row.wanted), reverse=True)
-    lists = {"cut": own[: row.k], "full": own, "k": (own + [gain_of(1.0, gain)] * row.k)[: row.k]}
-    return lists[ideal]
-
-
-def ndcg(row: RankedList, gain: str = "exponential", ideal: str = "cut") -> float:
-    """DCG / DCG of the ideal list; NaN in the rounding case that the ideal list is worth 0."""
-    best = dcg(ideal_gains(row, gain, ideal))
-    return dcg([gain_of(grade, gain) for grade in row.grades]) / best if best else NAN
 
 
 def ndcg_rendle_2020(row: RankedList, ideal: str = "cut") -> float:
@@ -250,9 +191,9 @@ LIST_METRICS: dict[str, Callable[..., float]] = {
     "MAP": average_precision,
     "MAR": average_recall,
     "MRR": reciprocal_rank,
-    "nDCG": ndcg,
     "nDCGRendle2020": ndcg_rendle_2020,
     "LAUC": lauc,
+    **FURTHER_LIST_METRICS,
 }
 
 
@@ -260,7 +201,13 @@ def ranked_list(case: Case, order: Sequence[int], k: int) -> RankedList:
     """Cut an order of the offered items at k."""
     wanted = sorted((grade(case, item) for item in relevant(case)), reverse=True)
     return RankedList(
-        tuple(grade(case, item) for item in order[:k]), tuple(wanted), len(negatives(case)), k
+        tuple(grade(case, item) for item in order[:k]),
+        tuple(wanted),
+        len(negatives(case)),
+        k,
+        judged=tuple(item in case.truth for item in order[:k]),
+        num_judged=len(case.truth),
+        num_items=len(case.scores) if case.scores is not None else case.num_items,
     )
 
 

@@ -33,7 +33,6 @@ from oracle_world import (
 from oracles import (
     LIST_METRICS,
     NAN,
-    gain_of,
     grade,
     mean_summary,
     offered,
@@ -41,6 +40,7 @@ from oracles import (
     summary,
     user_value,
 )
+from oracles_lists import gain_of
 from oracles_novelty import USER_METRICS as NOVELTY
 
 

@@ -23,7 +23,7 @@ from oracles import (
     summary,
     user_value,
 )
-from weft.batch.batch import compute_gain
+from weft.batch.gains import compute_gain
 from weft.metrics.registry import built_in_metrics, metric_parameters
 
 LINEAR = ("nDCG", {"gain": "linear"})
@@ -40,7 +40,7 @@ METRICS: dict[str, list[dict[str, Any]]] = {
         {"metric_name_1": "GAUC", "metric_name_2": "HitRate"},
         {"metric_name_1": ("F1", {"metric_name_1": LINEAR, "beta": 2.0}), "metric_name_2": "MRR"},
     ],
-    "MAP": [{"normalizer": name} for name in ("capped", "relevant", "hits")],
+    "MAP": [{"normalizer": name} for name in ("capped", "relevant", "k", "hits")],
     "MAR": [{}],
     "MRR": [{}],
     "nDCG": [
@@ -48,7 +48,26 @@ METRICS: dict[str, list[dict[str, Any]]] = {
         for gain, ideal in itertools.product(
             ("exponential", "linear", "binary", "exponential_shifted"), ("cut", "full", "k")
         )
+    ]
+    + [
+        {"gain": [[1.0, 3.0], [2.0, 0.0]], "ideal": "cut"},
+        {"gain": [[0.5, 0.25], [1.0, 3.0], [5.0, 4.5]], "ideal": "k"},
+        {"gain": "linear", "discount": "capped_log"},
+        {"discount": "capped_log", "ideal": "k"},
+        {"discount": "reciprocal", "ideal": "full"},
     ],
+    "DCG": [{"gain": "linear"}, {"gain": [[1.0, 3.0]], "discount": "capped_log"}],
+    "RPrecision": [{"multiple": multiple} for multiple in (1.0, 0.35, 2.0)],
+    "RBP": [
+        {"p": 0.5},
+        {"relevance": "graded"},
+        {"relevance": "graded", "max_grade": 5.0},
+        {"normalize": True},
+    ],
+    **{
+        name: [{"universe": one} for one in ("offered", "catalogue")]
+        for name in ("Accuracy", "MCC")
+    },
     "nDCGRendle2020": [{}],
     "LAUC": [{"completion": name} for name in ("line", "none")],
     "GAUC": [{"weight": name} for name in ("uniform", "positives", "interactions")],
@@ -122,7 +141,7 @@ class Problem:
             cases[user] = Case(scores, self.truth.get(user, {}), self.threshold)
         for user in sorted(self.truth.keys() - cases.keys()):
             if missing_lists == "zero":
-                cases[user] = Case(None, self.truth[user], self.threshold)
+                cases[user] = Case(None, self.truth[user], self.threshold, self.scores.shape[1])
         return cases
 
 

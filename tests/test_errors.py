@@ -668,10 +668,8 @@ def named(name, error, *says):
 
 
 SETTING_ERRORS = [
-    named(
-        "nDGC@10", UnknownMetric, "'nDGC'", "Did you mean 'nDCG'", "Known metrics", "@weft.register"
-    ),
-    named("Novelty@10", UnknownMetric, "'Novelty'", "Known metrics: AUC, F1"),
+    named("nDGC@10", UnknownMetric, "'nDGC'", "Did you mean 'nDCG'", "lists all", "@weft.register"),
+    named("Novelty@10", UnknownMetric, "'Novelty'", "Known metrics: Accuracy, AUC"),
     named(
         "nDCG(gian=linear)@10",
         UnknownParameter,

@@ -1544,6 +1544,9 @@ UP, DOWN, FAIR = (True, None), (False, None), (False, 0.0)
 UNIT, OPEN = (0, 1), (0, None)
 DIRECTIONS = {
     **dict.fromkeys(ACCURACY, (*UP, UNIT)),
+    "DCG": (*UP, OPEN),
+    "FallOut": (*DOWN, UNIT),
+    "MCC": (*UP, (-1, 1)),
     **dict.fromkeys(["MAE", "MSE", "RMSE"], (*DOWN, OPEN)),
     **dict.fromkeys(
         ["ItemCoverage", "UserCoverage", "NumRetrieved", "UserCoverageAtN"], (*UP, OPEN)

@@ -50,6 +50,7 @@ CLUSTERS = {
 POINT = "metric_names=[nDCG, Recall]"
 SKIP, RAW, B = {"empty_users": "skip"}, {"view": "raw"}, {"clusters": "B"}
 ONE_MODEL = {"models": ("itemknn",)}
+OLD_TREC_EVAL, NEW_TREC_EVAL = {"tools": ("pytrec_eval",)}, {"tools": ("trec_eval_10.0-rc3",)}
 
 
 @dataclass(frozen=True)
@@ -259,9 +260,21 @@ PROFILED = {
                 ("ndcg", "nDCG(ideal=full)@100"),
             )
         ),
+        (EVERY, "Rprec", "RPrecision@100"),
+        (
+            TIED,
+            "Rprec",
+            "RPrecision@100",
+            {"view": "docno order", "models": ("pop",), **NEW_TREC_EVAL},
+        ),
         (EVERY, "set_P", "Precision(denominator=list)@100"),
         (EVERY, "set_recall", "Recall@100"),
         (EVERY, "set_F", "F1@100"),
+        *(
+            (EVERY, f"Rprec_mult_{x / 5:.2f}", f"RPrecision(multiple={x / 5})@100", OLD_TREC_EVAL)
+            for x in range(1, 11)
+        ),
+        (BINARY, "rbp", "RBP@100", NEW_TREC_EVAL),
     ],
     "ranx": [
         (EVERY, "precision@{k}", "Precision@{k}"),
@@ -279,6 +292,11 @@ PROFILED = {
         (EVERY, "f1", "F1@100"),
         (EVERY, "map", "MAP@100"),
         (EVERY, "ndcg", "nDCG(ideal=full)@100"),
+        (EVERY, "r-precision", "RPrecision@100"),
+        (EVERY, "dcg@{k}", "DCG@{k}"),
+        (EVERY, "dcg", "DCG@100"),
+        (EVERY, "rbp.50", "RBP(p=0.5)@100"),
+        (EVERY, "rbp.80", "RBP(p=0.8)@100"),
     ],
     "recbole": [
         (BINARY, "precision@{k}", "Precision@{k}"),
@@ -338,6 +356,10 @@ PROFILED = {
         (BINARY, "CatalogCoverage@{k}", "ItemCoverage@{k}"),
         (BINARY, "CatalogCoverage(normalize)@{k}", "ItemCoverage(as_fraction=True)@{k}"),
         (BINARY, "CoveredUsers@{k}", "UserCoverage@{k}"),
+        (BINARY, "MAP(divide_by_k)@{k}", "MAP(normalizer=k)@{k}"),
+        (BINARY, "NDCG(log_base=3)@{k}", "nDCG@{k}"),
+        (BINARY, "Accuracy@{k}", "Accuracy@{k}"),
+        (BINARY, "MCC@{k}", "MCC@{k}"),
     ],
     "sklearn": [
         *(
@@ -368,6 +390,7 @@ PROFILED = {
             )
         ),
         ((BIN,), "roc_auc_score(all pairs pooled)|raw", "AUC", RAW),
+        (EVERY, "dcg_score@{k}", "DCG@{k}"),
         (RATED, "mean_absolute_error", "MAE"),
         (RATED, "mean_squared_error", "MSE"),
         (RATED, "root_mean_squared_error", "RMSE"),
@@ -546,19 +569,20 @@ NOT_COMPARED = {
     },
     "elliot": {},
     "pytrec_eval": {
-        r"11pt_avg|binG|G|gm_map|infAP|bpref|R(ndcg|prec.*)|iprec_at_recall_.*|set_map": NOT_OURS,
+        r"11pt_avg|binG|G|gm_map|infAP|bpref|Rndcg|iprec_at_recall_.*|set_map": NOT_OURS,
         r".*\|-c": "every user has a list, so that -c changes nothing",
         r"num_.*|n_topics": "counts of the run",
     },
     "trec_eval_10.0-rc3": {
-        r"11pt_avg|gm_map|infAP|bpref|rbp|rbp_resid|R(ndcg|prec)|set_map": NOT_OURS,
+        r"11pt_avg|gm_map|infAP|bpref|rbp_resid|Rndcg|set_map": NOT_OURS,
+        r"rbp": "of ratings: it divides by the highest one of the user",
         r"raw: set_.*": "they do not depend on the order",
         r".*\|-c": "every user has a list, so that -c changes nothing",
         r"num_.*": "counts of the run",
     },
     "ranx": {
-        r"(dcg|dcg_burges|hits)(@\d+)?|r-precision|rbp\.\d+": NOT_OURS,
-        r"ndcg_burges(@\d+)?": "another gain: test_golden.py compares it",
+        r"hits(@\d+)?": NOT_OURS,
+        r"n?dcg_burges(@\d+)?": "another gain: test_golden.py compares it",
         r"raw: .*": "ties in an order of its own: "
         "test_ties_in_an_order_of_its_own_lie_between_the_bounds",
     },
@@ -573,14 +597,15 @@ NOT_COMPARED = {
         r"AUROC\(.*\)@\d+": "the AUC inside the top k, which is not LAUC",
     },
     "rectools": {
-        r"(Accuracy|MCC|MIUF|PAP|PartialAUC|Serendipity|UnrepeatedReco|ILD\(.*\))@\d+": NOT_OURS,
+        r"(MIUF|PAP|PartialAUC|Serendipity|UnrepeatedReco|ILD\(.*\))@\d+": NOT_OURS,
         r"Intersection@.*": NOT_OURS,
         r".*debiased.*": "computed on another test set, which is not here",
         r"SufficientReco@\d+": "a share, and 1 wherever lists are full",
-        r"MAP\(divide_by_k\)@\d+|NDCG\(log_base=3\)@\d+": "Weft has no such normaliser or base",
     },
     "sklearn": {
-        r"dcg_score(@\d+)?(\|raw)?|coverage_error(\|raw)?|(explained|median|r2).*": NOT_OURS,
+        r"dcg_score(\|raw)?": UNCUT,
+        r"dcg_score@\d+\|raw": "ndcg_score of the same ties is compared",
+        r"coverage_error(\|raw)?|(explained|median|r2).*": NOT_OURS,
         r".*\(rating>=4.*": "classification of ratings",
         r"ndcg_score(\|raw)?(\|users with relevant)?": UNCUT,
         r"ndcg_score\(ignore_ties\).*": "ties in an order of its own: "
@@ -662,6 +687,8 @@ class Case:
 
 def cases_of(profile, tool, row):
     relevances, theirs, ours, how = (*row, {})[:4]
+    if tool not in how.get("tools", (tool,)):
+        return
     models = ("bias",) if relevances == RATED else how.get("models", MODELS)
     # Fairness of scores needs the scores; ties by index are the order that all tools were given.
     view = how.get("view") or (

@@ -682,7 +682,11 @@ def test_definitions_show_the_parameters_used():
     )
     ndcg, gini, f1 = words.definitions(ReportContext.from_result(shown))
     assert (ndcg.name, ndcg.better, ndcg.range) == ("nDCG(gain=linear)", "higher", "0 to 1")
-    assert ndcg.parameters == (("gain", "linear"), ("ideal", "cut (default)"))
+    assert ndcg.parameters == (
+        ("gain", "linear"),
+        ("ideal", "cut (default)"),
+        ("discount", "log (default)"),
+    )
     assert (
         ndcg.summary.startswith("Discounted cumulative gain")
         and "`gain` is" in ndcg.definition

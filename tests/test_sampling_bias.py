@@ -86,7 +86,14 @@ def values_of(weights, gains, ideal, R, k):
         "MRR": total(lambda j, p: 1 / p, chosen=1),
         "MAP": total(lambda j, p: j / p) / min(R, k),
         "MAP(normalizer=relevant)": total(lambda j, p: j / p) / R,
+        "MAP(normalizer=k)": total(lambda j, p: j / p) / k,
         "MAR": total(lambda j, p: j) / R / min(R, k),
+        "RPrecision": total(lambda j, p: p <= R) / R,
+        "RPrecision(multiple=0.5)": total(lambda j, p: p <= int(R / 2 + 0.9)) / int(R / 2 + 0.9),
+        "RBP(p=0.5)": total(lambda j, p: 0.5**p),
+        "RBP(p=0.5, relevance=graded)": total(lambda j, p: gains[j - 1] * 0.5**p),
+        "DCG(gain=linear)": total(lambda j, p: gains[j - 1] / math.log2(p + 1)),
+        "NCRR": total(lambda j, p: 1 / p) / sum(1 / p for p in range(1, min(R, k) + 1)),
         "nDCG(gain=linear)": total(lambda j, p: gains[j - 1] / math.log2(p + 1))
         / sum(g / math.log2(p + 1) for p, g in enumerate(sorted(ideal, reverse=True)[:k], 1)),
         "nDCGRendle2020": total(lambda j, p: 1 / math.log2(p + 1))

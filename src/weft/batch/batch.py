@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from weft.batch.gains import Gain, compute_gain, discount_divisor
 from weft.batch.input_validation import InputValidation, validation_for
 from weft.batch.offered import OfferedItems
 from weft.batch.topk import TopK
@@ -39,7 +39,6 @@ from weft.ranking.positions import (
 )
 from weft.ranking.rank_estimator import RankEstimator, estimate_positions
 
-GAINS = ("exponential", "linear", "binary", "exponential_shifted")
 Value = TypeVar("Value")
 
 
@@ -137,8 +136,8 @@ class Batch:
         if self.lists is not None:
             self.is_missing, self.is_tie_free = self.lists.is_missing, self.lists.is_order_given
         self._add_input_errors()
-        self._gains: dict[str, Tensor] = {}
-        self._ideal_gains: dict[str, tuple[Tensor, Tensor]] = {}
+        self._gains: dict[Gain, Tensor] = {}
+        self._ideal_gains: dict[Gain, tuple[Tensor, Tensor]] = {}
         self._topk: dict[tuple[int, ...], TopK] = {}
         self._cache: dict[object, Any] = {}
         self.user_values: dict[object, Tensor] = {}  # by the names of metrics, and cut-offs
@@ -176,7 +175,7 @@ class Batch:
     def position_weights(self) -> tuple[Tensor, Tensor]:
         """The positions 1, 2, ... and their discounts 1 / log2(position + 1), `[depth]` both."""
         positions = torch.arange(1, self.depth + 1, dtype=self.dtype, device=self.device)
-        return positions, 1 / torch.log2(positions + 1)
+        return positions, 1 / discount_divisor(positions, "log")
 
     @cached_property
     def offered(self) -> OfferedItems:
@@ -321,7 +320,7 @@ class Batch:
             dtype=self.dtype,
         )
 
-    def gains(self, kind: str) -> Tensor:
+    def gains(self, kind: Gain) -> Tensor:
         """Return the gain of each relevant item, `[n]`. Raises `InputError` if it overflows."""
         if kind not in self._gains:
             gains = self.relevant.fill_invalid(compute_gain(self.relevant.values, kind), 0)
@@ -334,7 +333,7 @@ class Batch:
             self._gains[kind] = gains
         return self._gains[kind]
 
-    def ideal_gains(self, kind: str) -> tuple[Tensor, Tensor]:
+    def ideal_gains(self, kind: Gain) -> tuple[Tensor, Tensor]:
         """Return gains in the ideal order of each row, and their positions from 0, `[n]` both.
 
         Padding has gain 0, and so comes last."""
@@ -348,17 +347,6 @@ class Batch:
                 gains = gains[order[rows[order].argsort(stable=True)]]
             self._ideal_gains[kind] = gains, positions
         return self._ideal_gains[kind]
-
-
-def compute_gain(ratings: Tensor, kind: str) -> Tensor:
-    """Return the gain of relevant items with these ratings; `kind` is one of `GAINS`."""
-    if kind == "binary":
-        return torch.ones_like(ratings)
-    if kind == "linear":
-        return ratings
-    exponents = ratings + 1 if kind == "exponential_shifted" else ratings
-    gains = torch.exp2(exponents) - 1  # exact for integers, but 0 for ratings close to 0
-    return torch.where(exponents.abs() < 0.5, torch.expm1(exponents * math.log(2)), gains)
 
 
 def open_batch(inputs: BatchInputs, options: RankingOptions) -> AbstractContextManager[Batch]:

@@ -58,6 +58,14 @@ class ImmediateValidation(_ValidationCounts):
                 "relevant, or remove negative ratings."
             )
 
+    def check_max_grade(self, relevant: SparseRows, max_grade: float) -> None:
+        """Check that no rating of a relevant item is above the highest one of a metric's scale."""
+        if len(relevant.values) and (highest := float(relevant.values.max())) > max_grade:
+            raise InputError(
+                f"the truth has the rating {highest:g}, but a metric has max_grade={max_grade:g}; "
+                "give the highest rating of the scale as max_grade, or rescale the ratings."
+            )
+
     def check_scores(self, scores: Tensor, users: Tensor, items: Tensor | None = None) -> None:
         """Check that scores `[batch, n]` are neither NaN nor +inf.
 
@@ -113,6 +121,10 @@ class DeferredValidation(_ValidationCounts):
         ratings = truth.values
         is_invalid = ~torch.isfinite(ratings) | ((ratings < 0) & (threshold is None))
         self.add("bad_ratings", truth.fill_invalid(is_invalid, False).sum())
+
+    def check_max_grade(self, relevant: SparseRows, max_grade: float) -> None:
+        """Count ratings above the highest one of a metric's scale."""
+        self.add("bad_ratings", relevant.fill_invalid(relevant.values > max_grade, False).sum())
 
     def check_scores(self, scores: Tensor, users: Tensor, items: Tensor | None = None) -> None:
         """Count scores that are NaN or +inf."""

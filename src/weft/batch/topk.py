@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from weft.batch.gains import Gain, discount_divisor
 from weft.data import DeviceColumn
 from weft.ranking.positions import ObservedPositions, Positions, cutoff_by_position
 from weft.ranking.reference_positions import IdealPositions, RandomPositions
@@ -46,10 +47,21 @@ class TopK:
     @cached_property
     def all_discounts(self) -> Tensor:
         """The discount of each position up to the largest k, also beyond `depth`, `[largest k]`."""
+        return self._discount_all("log")
+
+    def _discount(self, discount: str) -> Tensor:
+        """Return the discount of each position, `[depth]`."""
+        if discount == "log":
+            return self.discounts
+        return 1 / discount_divisor(self.positions, discount)
+
+    def _discount_all(self, discount: str) -> Tensor:
+        """Return the discount of each position up to the largest k, `[largest k]`."""
         last = self.cutoffs[-1]
-        if last <= len(self.discounts):
-            return self.discounts[:last]
-        return 1 / torch.log2(torch.arange(2, last + 2, dtype=self.k.dtype, device=self.k.device))
+        if last <= len(self.positions):
+            return self._discount(discount)[:last]
+        positions = torch.arange(1, last + 1, dtype=self.k.dtype, device=self.k.device)
+        return 1 / discount_divisor(positions, discount)
 
     @property
     def estimated(self) -> TopK:
@@ -120,6 +132,12 @@ class TopK:
         """The number of relevant items in the top k."""
         return self.relevant_positions.hits(self.cutoffs)
 
+    def hits_within(self, limits: Tensor) -> Tensor:
+        """Return the number of relevant items in the first min(limit, k) positions.
+
+        `limits [batch, 1]` are whole numbers."""
+        return self.relevant_positions.hits_within(torch.minimum(limits, self.k).long())
+
     @cached_property
     def hit_position_sum(self) -> Tensor:
         """The sum of the positions, from 1, of the hits in the top k."""
@@ -147,12 +165,12 @@ class TopK:
         positions = self.relevant_positions
         return torch.stack([positions.precision_per_hit(k) for k in self.cutoffs], dim=1)
 
-    def dcg(self, gain: str) -> Tensor:
+    def dcg(self, gain: Gain, discount: str = "log") -> Tensor:
         """Return the discounted cumulative gain of the lists."""
-        gains = self.batch.gains(gain)
-        return self.relevant_positions.gains(self.cutoffs, gains, self.discounts)
+        gains, weights = self.batch.gains(gain), self._discount(discount)
+        return self.relevant_positions.gains(self.cutoffs, gains, weights)
 
-    def ideal_dcg(self, gain: str, *, missing_gain: float = 0.0) -> Tensor:
+    def ideal_dcg(self, gain: Gain, discount: str = "log", *, missing_gain: float = 0.0) -> Tensor:
         """Return the discounted cumulative gain of the best list of k.
 
         `missing_gain` is the gain of each position for which there is no relevant item."""
@@ -160,17 +178,17 @@ class TopK:
         gains, positions = batch.ideal_gains(gain)
         ideal = ObservedPositions(
             positions.clamp(max=batch.depth), batch.relevant, batch.depth, dtype=batch.dtype
-        ).gains(self.cutoffs, gains, self.discounts)
+        ).gains(self.cutoffs, gains, self._discount(discount))
         if missing_gain == 0:
             return ideal
-        cumulative = torch.nn.functional.pad(self.all_discounts.cumsum(0), (1, 0))
+        cumulative = torch.nn.functional.pad(self._discount_all(discount).cumsum(0), (1, 0))
         missing = cumulative[self.k.long()] - cumulative[self.max_hits.long()]
         return ideal + missing_gain * missing
 
-    def full_ideal_dcg(self, gain: str) -> Tensor:
+    def full_ideal_dcg(self, gain: Gain, discount: str = "log") -> Tensor:
         """Return the discounted gain of the best list of all relevant items, `[batch, 1]`."""
         gains, positions = self.batch.ideal_gains(gain)
-        discounted = gains / torch.log2(positions.to(gains.dtype) + 2)
+        discounted = gains / discount_divisor(positions.to(gains.dtype) + 1, discount)
         # Not `sum_rows`, which would clear padding: the gains have moved within their rows, and
         # those of padding are 0.
         sums = gains.new_zeros(self.batch.size)

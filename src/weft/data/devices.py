@@ -29,9 +29,9 @@ DEFERRED_ERRORS = {
         "from 0 up, -1 fills up short rows, and each item may occur once per row."
     ),
     "bad_ratings": (
-        "the truth has ratings that are not finite numbers, or negative ones without "
-        f"{setting_ref('relevance_threshold')}; remove or repair them, or say from which rating on "
-        "an item is relevant."
+        "the truth has ratings that are not finite numbers, negative ones without "
+        f"{setting_ref('relevance_threshold')}, or ratings above the max_grade of a metric; remove "
+        "or repair them, say from which rating on an item is relevant, or give another max_grade."
     ),
     "bad_candidates": (
         "items holds numbers that are no items, or the same item twice in a row, or a rating in "

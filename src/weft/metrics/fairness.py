@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch.batch import GAINS
+from weft.batch.gains import GAINS
 from weft.batch.topk import TopK
 from weft.data import Label
 from weft.data.labels import read_positional_labels

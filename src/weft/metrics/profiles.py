@@ -158,16 +158,19 @@ PROFILES = {
             "trec_eval",
             "10.0-rc3 (and pytrec_eval)",
             {
-                **_default("Precision", "Recall", "HitRate", "MRR"),
+                **_default("Precision", "Recall", "HitRate", "MRR", "RPrecision"),
                 "MAP": {"normalizer": "relevant"},
                 "nDCG": {"gain": "linear"},
                 "F1": {"metric_name_1": "Precision(denominator=list)"},
+                "RBP": {"p": 0.9},
             },
             settings={**_JUDGED, "missing_lists": "skip"},
             notes=(
-                "P, recall, success, recip_rank, map_cut, ndcg_cut and set_F are reproduced; "
-                "recip_rank and set_F are not cut: give a k that holds the whole list. Uncut ndcg "
-                "is nDCG(gain=linear, ideal=full).",
+                "P, recall, success, recip_rank, map_cut, ndcg_cut, set_F, Rprec and, where "
+                "judgements are 0 or 1, rbp are reproduced. recip_rank, set_F, Rprec and rbp are "
+                "not cut: give a k that holds the whole list. Uncut ndcg is nDCG(gain=linear, "
+                "ideal=full), Rprec_mult_0.50 is RPrecision(multiple=0.5).",
+                "rbp divides judgements above 1 by the highest one of the topic.",
                 "Tied scores rank by document id, descending as text. Weft does so in "
                 "recommendation lists, unless items= gives an order or ties= a rule; with a score "
                 "matrix, give items= in that order.",
@@ -185,13 +188,16 @@ PROFILES = {
             "ranx",
             "0.3.21",
             {
-                **_default("Precision", "Recall", "HitRate", "MRR", "F1"),
+                **_default("Precision", "Recall", "HitRate", "MRR", "F1", "RPrecision"),
                 "MAP": {"normalizer": "relevant"},
                 "nDCG": {"gain": "linear"},
+                "DCG": {"gain": "linear"},
+                "RBP": {"relevance": "graded"},
             },
             settings=_JUDGED,
             notes=(
-                "ndcg is reproduced; ndcg_burges is nDCG(gain=exponential). Without a cut-off, "
+                "ndcg and dcg are reproduced; ndcg_burges and dcg_burges have gain=exponential, "
+                "rbp.80 is RBP(p=0.8) with a k that holds the whole list. Without a cut-off, "
                 "precision and f1 divide by the length of the list: give a k that holds the whole "
                 "list, and Precision(denominator=list), or F1(metric_name_1="
                 "Precision(denominator=list)). Uncut ndcg is nDCG(gain=linear, ideal=full).",
@@ -246,6 +252,8 @@ PROFILES = {
                 "MAP": {"normalizer": "relevant"},
                 "nDCG": {"gain": "binary", "ideal": "k"},
                 "UserCoverage": {"as_fraction": True, "users": "evaluated"},
+                "Accuracy": {"universe": "catalogue"},
+                "MCC": {"universe": "catalogue"},
             },
             excluded={
                 "LAUC": "RecTools' PartialAUC looks at the first k negatives only, and is another "
@@ -254,8 +262,10 @@ PROFILES = {
             notes=(
                 "NDCG by default, CatalogCoverage, CoveredUsers and F1Beta are reproduced. "
                 "NDCG(divide_by_achievable=True) is nDCG(gain=binary); "
-                "Precision(r_precision=True) is Recall(normalizer=capped). MAP(divide_by_k=True) "
-                "and another log_base of NDCG are not available.",
+                "Precision(r_precision=True) is Recall(normalizer=capped), MAP(divide_by_k=True) "
+                "is MAP(normalizer=k), and another log_base of NDCG changes nothing.",
+                "Accuracy and MCC count the missing positions of a short list as misses in "
+                "RecTools; in Weft a list has the items that it has.",
                 "CatalogCoverage and AvgRecPopularity count all lists, CoveredUsers the users of "
                 "the truth. In AvgRecPopularity every row of train counts; in Weft a repeated "
                 "(user, item) row counts once.",
@@ -266,6 +276,7 @@ PROFILES = {
             "1.9.1",
             {
                 "nDCG": {"gain": "linear"},
+                "DCG": {"gain": "linear"},
                 "MAP": {"normalizer": "relevant"},
                 "GAUC": {},
                 "AUC": {"scope": "pooled"},
@@ -273,7 +284,7 @@ PROFILES = {
             },
             settings={**_ZERO, "ties": "expected"},
             notes=(
-                "ndcg_score, average_precision_score and roc_auc_score are reproduced. "
+                "ndcg_score, dcg_score, average_precision_score and roc_auc_score are reproduced. "
                 "average_precision_score is not cut: give a k that holds the catalogue; it treats "
                 "a tie as one threshold, which no order of the tied items gives.",
                 "roc_auc_score is undefined for users without relevant items: give "

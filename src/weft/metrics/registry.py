@@ -124,9 +124,11 @@ def find_metric(name: str) -> type[BaseMetric]:
         return Composite
     if metric is None:
         known = [metric.__name__ for metric in all_metrics()]
+        suggestion = did_you_mean(name, known)
+        listed = "weft metrics lists all" if suggestion else f"Known metrics: {', '.join(known)}"
         raise UnknownMetric(
-            f"there is no metric named {name!r}.{did_you_mean(name, known)} Known metrics: "
-            f"{', '.join(known)}. A metric of your own joins with @weft.register."
+            f"there is no metric named {name!r}.{suggestion} {listed}. A metric of your own joins "
+            "with @weft.register."
         )
     return metric
 
@@ -226,7 +228,7 @@ def build_metric(
     try:
         return metric(**arguments, **settings)
     except SettingError as error:
-        if metric.__name__ in str(error):
+        if metric.__name__ in str(error) or isinstance(error, UnknownMetric):
             raise
         # Say which of the metrics is concerned.
         raise type(error)(f"{metric.__name__}: {error.args[0]}") from None

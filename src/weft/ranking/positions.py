@@ -9,6 +9,8 @@ by position `[depth]`, 1 by default:
 - `cumulative_hits(cutoffs)`: sum over hits of the number of hits up to and including each,
 - `first_hit(cutoffs)`: sum over the first hit of each list.
 
+`hits_within(limits)` counts the hits up to a position that differs between users.
+
 The closed forms for ties follow McSherry and Najork (2008), doi 10.1007/978-3-540-78646-7_38.
 """
 
@@ -30,6 +32,7 @@ class Positions(Protocol):
     """Sums over positions, each `[batch, cut-offs]`."""
 
     def hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor: ...
+    def hits_within(self, limits: Tensor) -> Tensor: ...
     def gains(self, cutoffs: Cutoffs, values: Tensor, weights: Tensor | None = None) -> Tensor: ...
     def cumulative_hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor: ...
     def first_hit(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor: ...
@@ -100,6 +103,13 @@ class ObservedPositions:
         if weights is None:
             return self._sum(cutoffs, torch.ones_like(self._relevant.values))
         return self._sum(cutoffs, self.weights_of_items(weights))
+
+    def hits_within(self, limits: Tensor) -> Tensor:
+        """Return the number of hits in the first positions up to limits `[batch, n]`."""
+        limits = limits.clamp(max=self._depth).index_select(0, self._relevant.rows)
+        is_within = (self._positions[:, None] < limits).to(self._dtype)
+        sums = is_within.new_zeros((self._relevant.num_rows, limits.shape[1]))
+        return sums.index_add_(0, self._relevant.rows, is_within)
 
     def gains(self, cutoffs: Cutoffs, values: Tensor, weights: Tensor | None = None) -> Tensor:
         return self._weighted_sum(cutoffs, values, weights)
@@ -193,6 +203,10 @@ class TieAveragedPositions:
 
     def hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
         return _sum_positions(self._relevance, cutoffs, weights)
+
+    def hits_within(self, limits: Tensor) -> Tensor:
+        hits = torch.nn.functional.pad(self._relevance.cumsum(1), (1, 0))
+        return hits.gather(1, limits.clamp(max=hits.shape[1] - 1))
 
     def gains(self, cutoffs: Cutoffs, values: Tensor, weights: Tensor | None = None) -> Tensor:
         means = self._sum_by_group(values).gather(1, self._start) / self._size

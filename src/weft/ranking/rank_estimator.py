@@ -34,19 +34,27 @@ class EstimatedPositions:
         self, weights: Tensor, index: Tensor, hit_ranks: Tensor, relevant: SparseRows
     ) -> None:
         self._weights, self._index, self._relevant = weights, index, relevant
+        self._rows = relevant.rows.index_select(0, index)
         self._hit_ranks = hit_ranks.to(weights.dtype)
 
     def _sum(self, cutoffs: Cutoffs, values: Tensor | None, weights: Tensor | None) -> Tensor:
         positions = torch.arange(self._weights.shape[1], device=self._weights.device)
         columns = torch.stack([positions < k for k in cutoffs], dim=1).to(self._weights.dtype)
         by_item = self._weights @ (columns if weights is None else columns * weights[:, None])
-        if values is not None:
-            by_item = by_item * values[:, None]
-        sums = by_item.new_zeros((self._relevant.num_rows, len(cutoffs)))
-        return sums.index_add_(0, self._relevant.rows.index_select(0, self._index), by_item)
+        return self._sum_rows(by_item if values is None else by_item * values[:, None])
+
+    def _sum_rows(self, by_item: Tensor) -> Tensor:
+        """Return the row sums `[batch, n]` of values of the items, `[m, n]`."""
+        sums = by_item.new_zeros((self._relevant.num_rows, by_item.shape[1]))
+        return sums.index_add_(0, self._rows, by_item)
 
     def hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
         return self._sum(cutoffs, None, weights)
+
+    def hits_within(self, limits: Tensor) -> Tensor:
+        hits = torch.nn.functional.pad(self._weights.cumsum(1), (1, 0))
+        limits = limits.clamp(max=self._weights.shape[1]).index_select(0, self._rows)
+        return self._sum_rows(hits.gather(1, limits))
 
     def gains(self, cutoffs: Cutoffs, values: Tensor, weights: Tensor | None = None) -> Tensor:
         return self._sum(cutoffs, values.index_select(0, self._index), weights)

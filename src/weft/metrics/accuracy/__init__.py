@@ -1,4 +1,4 @@
-"""Accuracy: how well the lists find the relevant items. Higher is better.
+"""Accuracy: how well the lists find the relevant items.
 
 `L` is the list of a user cut at k, `R` the user's relevant items. Users without a relevant item are
 left out. Each formula computes all cut-offs at once: its quantities are `[batch, cut-offs]`. The
@@ -6,19 +6,28 @@ metrics of the ROC curve are in `weft.metrics.roc`.
 """
 
 from weft.metrics.accuracy.base import AccuracyMetric
-from weft.metrics.accuracy.discounted_gain import nDCG, nDCGRendle2020
+from weft.metrics.accuracy.confusion import MCC, Accuracy, FallOut
+from weft.metrics.accuracy.discounted_gain import DCG, NCRR, nDCG, nDCGRendle2020
 from weft.metrics.accuracy.harmonic_mean import F1
 from weft.metrics.accuracy.hit_positions import MAP, MAR, MRR
-from weft.metrics.accuracy.hits import HitRate, Precision, Recall
+from weft.metrics.accuracy.hits import HitRate, Precision, Recall, RPrecision
+from weft.metrics.accuracy.rank_biased import RBP
 
 __all__ = [
+    "DCG",
     "F1",
     "MAP",
     "MAR",
+    "MCC",
     "MRR",
+    "NCRR",
+    "RBP",
+    "Accuracy",
     "AccuracyMetric",
+    "FallOut",
     "HitRate",
     "Precision",
+    "RPrecision",
     "Recall",
     "nDCG",
     "nDCGRendle2020",

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from weft.batch.topk import TopK
 from weft.errors import SettingError, check_float
+from weft.metrics.accuracy.base import resolve_alias
 from weft.metrics.base.composites import CompositeMetric
 from weft.metrics.base.metric import Bounds
 from weft.metrics.names import MetricSpec
@@ -60,8 +61,17 @@ class F1(CompositeMetric):
         **settings: Any,
     ) -> None:
         names = [
-            _resolve_alias("1", metric_name_1, "Precision", settings),
-            _resolve_alias("2", metric_name_2, "Recall", settings),
+            resolve_alias(
+                "F1",
+                (f"metric_name_{number}", f"metric_{number}"),
+                value=value,
+                default=default,
+                settings=settings,
+            )
+            for number, value, default in (
+                (1, metric_name_1, "Precision"),
+                (2, metric_name_2, "Recall"),
+            )
         ]
         super().__init__(k, **settings)
         if check_float("F1 got beta", beta, more=" above 0") <= 0:
@@ -76,13 +86,3 @@ class F1(CompositeMetric):
         a, b = (component.user_values(topk) for component in self._components)
         denominator = self.beta**2 * a + b
         return torch.where(denominator == 0, 0, (1 + self.beta**2) * a * b / denominator)
-
-
-def _resolve_alias(
-    number: str, value: str | MetricSpec, default: str, settings: dict[str, Any]
-) -> str | MetricSpec:
-    """Return a component of F1 from `metric_name_N`, or from `metric_N`, removed from settings."""
-    alias = settings.pop(f"metric_{number}", None)
-    if alias is not None and value != default:
-        raise SettingError(f"F1 got metric_name_{number} twice, once as metric_{number}; give one.")
-    return value if alias is None else alias

@@ -41,8 +41,8 @@ class MAP(AccuracyMetric):
     """Average precision: the precision at each hit, summed over the hits of the list and divided by
     min(|R|, k).
 
-    `normalizer="relevant"` divides by |R| (as trec_eval), `"hits"` by the number of hits (as
-    torchmetrics; 0 without a hit).
+    `normalizer="relevant"` divides by |R| (as trec_eval), `"k"` by k, `"hits"` by the number of
+    hits (as torchmetrics; 0 without a hit).
 
     Edge cases: a list without a hit counts 0, under every normalizer; a user without a relevant
     item is left out.
@@ -63,17 +63,17 @@ class MAP(AccuracyMetric):
 
     def __init__(self, k: int, *, normalizer: str = "capped", **settings: Any) -> None:
         super().__init__(k, **settings)
-        self.normalizer = check_choice("normalizer", normalizer, ("capped", "relevant", "hits"))
+        self.normalizer = check_choice(
+            "normalizer", normalizer, ("capped", "relevant", "k", "hits")
+        )
         if self.normalizer == "hits":  # not a sum over the relevant items
             self.sampling_behaviour = "candidates"
 
     def user_values(self, topk: TopK) -> Tensor:
         if self.normalizer == "hits":
             return topk.precision_per_hit()
-        precision_at_hits = topk.cumulative_hits(1 / topk.positions)
-        return precision_at_hits / (
-            topk.max_hits if self.normalizer == "capped" else topk.num_relevant
-        )
+        divisors = {"capped": topk.max_hits, "relevant": topk.num_relevant, "k": topk.k}
+        return topk.cumulative_hits(1 / topk.positions) / divisors[self.normalizer]
 
 
 @register

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from weft._choices import EmptyUsers, NanScores, choices
-from weft.batch.batch import GAINS, Batch, BatchInputs, RankingOptions, rank_batch
+from weft.batch.batch import Batch, BatchInputs, RankingOptions, rank_batch
 from weft.batch.blocks import MetricBlock, block_arguments
+from weft.batch.gains import GAINS
 from weft.data import Features, Labels, Train
 from weft.data.devices import DEFERRED_ERRORS, raise_deferred_errors, run_eagerly
 from weft.data.targets import read_target

@@ -1,0 +1,90 @@
+"""Rank-biased precision: a reader who goes on to the next position with a fixed probability."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.batch.topk import TopK
+from weft.errors import SettingError, check_bool, check_choice, check_float
+from weft.metrics.accuracy.base import AccuracyMetric, check_max_grade
+from weft.metrics.registry import register
+
+_MOFFAT = (
+    "Moffat and Zobel (2008), Rank-biased precision for measurement of retrieval effectiveness, "
+    "doi 10.1145/1416950.1416952"
+)
+
+
+def check_persistence(p: float) -> float:
+    """Return the probability of going on, between 0 and 1. Raises `SettingError`."""
+    if not 0 < check_float("p", p, more=" between 0 and 1") < 1:
+        raise SettingError(f"got p={p!r}; it must be a number between 0 and 1.")
+    return float(p)
+
+
+@register
+class RBP(AccuracyMetric):
+    """Rank-biased precision: (1 - p) times the sum of p^(position - 1) over the hits.
+
+    A reader goes on to the next position with probability `p`. `relevance="graded"`: a hit counts
+    its rating, divided by `max_grade` if it is given; a rating above `max_grade` is an error.
+    `normalize=True` divides by the value of a list that begins with min(|R|, |L|) hits.
+
+    Edge cases: a perfect list does not reach 1, unless it is normalized; an empty list counts 0; a
+    user without a relevant item is left out.
+
+    Example: hits at positions 1 and 3: 0.5 · (1 + 0.5²).
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.RBP(k=3, p=0.5)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1, 0.0]]), torch.tensor([[1, 0, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.6250, dtype=torch.float64)
+    """
+
+    reference = _MOFFAT
+
+    def __init__(
+        self,
+        k: int,
+        *,
+        p: float = 0.8,
+        relevance: str = "binary",
+        max_grade: float | None = None,
+        normalize: bool = False,
+        **settings: Any,
+    ) -> None:
+        super().__init__(k, **settings)
+        self.p = check_persistence(p)
+        self.relevance = check_choice("relevance", relevance, ("binary", "graded"))
+        self.max_grade = None if max_grade is None else check_max_grade(max_grade)
+        self.normalize = check_bool("normalize", normalize)
+        if self.relevance == "graded" and max_grade is None:
+            self.bounds = (0.0, None)
+        if self.relevance == "binary" and max_grade is not None:
+            raise SettingError("max_grade has no meaning with relevance='binary'; leave it out.")
+        if self.normalize and self.relevance == "graded":
+            raise SettingError("normalize=True is defined for relevance='binary' only.")
+        if self.normalize:  # the length is that of the list of candidates
+            self.sampling_behaviour = "candidates"
+
+    def used_gains(self) -> Set[str]:
+        return {"linear"} if self.relevance == "graded" else set()
+
+    def user_values(self, topk: TopK) -> Tensor:
+        weights, positions = self.p ** (topk.positions - 1), topk.relevant_positions
+        if self.relevance == "graded":
+            grades = topk.batch.gains("linear")
+            if self.max_grade is not None:
+                topk.batch.validation.check_max_grade(topk.batch.relevant, self.max_grade)
+                grades = grades / self.max_grade
+            return (1 - self.p) * positions.gains(topk.cutoffs, grades, weights)
+        values = (1 - self.p) * positions.hits(topk.cutoffs, weights)
+        if not self.normalize:
+            return values
+        best = torch.minimum(topk.num_relevant, topk.list_length).clamp(min=1)
+        return values / (1 - self.p**best)

@@ -1,0 +1,105 @@
+"""Accuracy metrics on a small example, and values of other tools.
+
+Each value was computed by formula and, where a tool is named, by running that tool on the same
+data: the code of trec_eval in pytrec_eval-terrier 0.5.11, ir_measures 0.4.3 (cwl, gdeval, pyndeval
+0.0.8), ranx 0.3.21, LensKit 2025.8.1, Cornac 3.0.1, recommenders 1.2.1, torchmetrics 1.9.0,
+RecTools 0.19.0."""
+
+import pytest
+
+import weft
+
+LISTS = {"a": [3, 5, 4, 6], "b": [2, 4, 5, 7], "c": [2, 3, 4, 5]}
+TRAIN = {"a": [1, 2], "b": [1, 3], "c": [1], "d": [1, 2, 4]}
+# Ratings of 0 are judged and not relevant.
+TRUTH = {"a": {5: 2, 4: 1, 8: 3, 3: 0, 6: 0}, "b": {4: 3, 7: 1, 2: 0}, "c": {2: 1, 6: 2, 3: 0}}
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "by_user"),
+    [
+        ("RPrecision@4", 0.555556, [0.666667, 0.5, 0.5]),  # trec_eval, ranx
+        ("RPrecision@2", 0.444444, [0.333333, 0.5, 0.5]),  # recommenders
+        ("RBP(p=0.5)@4", 0.395833, [0.375, 0.3125, 0.5]),  # cwl
+        ("RBP(p=0.8)@4", 0.250133, [0.288, 0.2624, 0.2]),  # cwl
+        ("RBP(p=0.85)@4", 0.201831, [0.235875, 0.219619, 0.15]),  # LensKit
+        ("RBP(p=0.8, relevance=graded)@4", 0.410133, [0.448, 0.5824, 0.2]),  # ranx
+        (
+            "RBP(p=0.8, relevance=graded, max_grade=3)@4",
+            0.410133 / 3,
+            [0.448 / 3, 0.5824 / 3, 0.2 / 3],
+        ),
+        ("RBP(p=0.85, normalize=True)@4", 0.647744, [0.611273, 0.791419, 0.540541]),  # LensKit
+        ("DCG(gain=linear)@4", 1.695108, [1.761860, 2.323466, 1]),  # ranx
+        ("DCG@4", 2.746658, [2.392789, 4.847185, 1]),  # ranx
+        ("NCRR@4", 0.540404, [0.454545, 0.5, 0.666667]),  # Cornac
+        ("MAP(normalizer=k)@4", 0.263889, [0.291667, 0.25, 0.25]),
+        ("FallOut@2", 0.261111, [0.333333, 0.25, 0.2]),  # torchmetrics
+        ("FallOut@4", 0.588889, [0.666667, 0.5, 0.6]),  # torchmetrics
+        ("Accuracy(universe=catalogue)@4", 0.625, [0.625, 0.75, 0.5]),  # RecTools
+        ("MCC(universe=catalogue)@4", 0.278516, [0.258199, 0.577350, 0]),  # RecTools
+        # Offered are 6, 6 and 7 items.
+        ("Accuracy@4", 0.531746, [3 / 6, 4 / 6, 3 / 7]),
+        ("MCC@4", (0.5 - 1 / 120**0.5) / 3, [0, 0.5, -1 / 120**0.5]),
+    ],
+)
+def test_values_on_example(metric, value, by_user):
+    result = weft.evaluate(
+        LISTS, TRUTH, train=TRAIN, mask_seen=True, items=range(1, 9), metrics=metric, per_user=True
+    )
+    assert result.values[0].value == pytest.approx(value, abs=5e-7)
+    users = dict(zip(result.per_user["user"], result.per_user[result.values[0].name]))
+    assert [users[user] for user in "abc"] == pytest.approx(by_user, abs=5e-7)
+
+
+def evaluate(metric, truth=TRUTH, **settings):
+    return weft.evaluate(LISTS, truth, items=range(1, 9), metrics=metric, **settings)
+
+
+def test_gains_of_ratings():
+    """a: rating 2 has gain 9 at position 2, 1 has 3 at 3, and 3 keeps its own."""
+    result = evaluate("nDCG(gain=[[1, 3], [2, 9]])@4", per_user=True)
+    discounts = [1, 1 / 1.584962500721156, 1 / 2]
+    best = 9 * discounts[0] + 3 * discounts[1] + 3 * discounts[2]
+    by_user = dict(zip(result.per_user["user"], result.per_user[result.values[0].name]))
+    assert by_user["a"] == pytest.approx((9 * discounts[1] + 3 * discounts[2]) / best)
+    alias = evaluate("nDCG(gains=[[2, 9], [1, 3]])@4")
+    objects = [
+        weft.metrics.nDCG(k=4, gain={1: 3, 2: 9}),
+        weft.metrics.nDCG(k=4, gains={2: 9, 1: 3}),
+    ]
+    for metric in objects:
+        assert str(metric.spec) == "nDCG(gain=[[1.0, 3.0], [2.0, 9.0]])@4" == alias.values[0].name
+        assert evaluate(metric).values[0].value == result.values[0].value == alias.values[0].value
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("nDCG(gain=[])@4", "the gains of ratings"),
+        ("nDCG(gain=[[1, -1]])@4", "from 0 up"),
+        ("nDCG(gain=[1, 2])@4", "the gains of ratings"),
+        ("nDCG(gain=[[1, linear]])@4", "the gains of ratings"),
+        ("nDCG(gain=linear, gains=[[1, 2]])@4", "gives the parameter 'gain' twice"),
+        ("DCG(discount=none)@4", "discount"),
+        ("RBP(p=1)@4", "p=1; it must be a number between 0 and 1"),
+        ("RBP(max_grade=3)@4", "max_grade has no meaning"),
+        ("RBP(relevance=graded, normalize=True)@4", "relevance='binary' only"),
+        ("RBP(relevance=graded, max_grade=0)@4", "a number above 0"),
+        ("RPrecision(multiple=0)@4", "a number above 0"),
+        ("MCC(universe=users)@4", "universe"),
+    ],
+)
+def test_rejects_wrong_parameters(name, reason):
+    with pytest.raises(weft.WeftError, match=reason):
+        evaluate(name)
+
+
+def test_gain_and_its_alias_exclude_each_other():
+    with pytest.raises(weft.WeftError, match="nDCG got gain twice, once as gains; give one"):
+        weft.metrics.nDCG(k=4, gain="linear", gains={1: 2})
+
+
+def test_grade_above_the_scale_is_an_error():
+    with pytest.raises(weft.WeftError, match="rating 3, but a metric has max_grade=2; give the"):
+        evaluate("RBP(relevance=graded, max_grade=2)@4")
