@@ -19,8 +19,9 @@ import weft.evaluation.evaluator  # imports `to_device` before it is replaced
 from metric_cases import BUILT_IN, VARIANTS, make_labels
 from synchronization_guard import SYNCHRONIZING, SYNCHRONIZING_ON_DEVICE, SynchronizationGuard
 from weft.data import Train
-from weft.data.features import read_positional_features
+from weft.data.features import read_features
 from weft.data.labels import read_positional_labels
+from weft.data.vocabulary import Vocabulary
 from weft.metrics.names import parse_name
 from weft.metrics.registry import build_metric, needs_cutoff
 from weft.ranking import TIE_RULES
@@ -71,7 +72,12 @@ def guarded(update):
 def inputs():
     labels, train = make_labels(USERS, ITEMS), torch.zeros(USERS, ITEMS)
     train[:, 3:8] = 1
-    read, features = Train.read(train), read_positional_features(labels["item_features"], ITEMS)
+    read, features = (
+        Train.read(train),
+        read_features(
+            labels["item_features"], "item_features", Vocabulary.from_size("item", ITEMS)
+        ),
+    )
     # The host knows these sizes; they are computed here, where tensors are real.
     assert (read.on_device.max_length, features.max_per_item) == (5, 2)
     return {

@@ -14,6 +14,7 @@ PACKAGE = Path(weft.__file__).parent
 ORDER = [
     "errors",
     "_choices",
+    "_input_kinds",
     "_native",
     "data",
     "ranking",

@@ -22,9 +22,10 @@ from metric_cases import BUILT_IN, VARIANTS, make_labels
 from synchronization_guard import SYNCHRONIZING, SynchronizationError, SynchronizationGuard
 from weft.data import DeviceColumn, Train
 from weft.data.devices import DEFERRED_ERRORS, is_host_readable, to_device, treat_cpu_as_device
-from weft.data.features import read_positional_features
+from weft.data.features import read_features
 from weft.data.labels import read_positional_labels
 from weft.data.targets import read_target
+from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError, render
 from weft.evaluation.update_inputs import select_seen
 from weft.metrics.names import parse_name
@@ -240,7 +241,9 @@ def read_labels():
         "item_clusters": read_positional_labels(
             given["item_clusters"], "item_clusters", "item", ITEMS
         ),
-        "item_features": read_positional_features(given["item_features"], ITEMS),
+        "item_features": read_features(
+            given["item_features"], "item_features", Vocabulary.from_size("item", ITEMS)
+        ),
     }
 
 

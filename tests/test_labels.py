@@ -27,7 +27,8 @@ from metric_cases import ACCURACY, BUILT_IN, BY_POSITION, make_labels
 from weft.cli import app
 from weft.config.run import run as run_configuration
 from weft.data import Interactions, Train
-from weft.data.features import read_positional_features
+from weft.data.features import read_features
+from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
@@ -84,15 +85,18 @@ def sparse_features(stored, is_sorted):
 def test_rejects_sparse_features_other_than_0_and_1(stored, is_sorted):
     _, matrix = sparse_features(stored, is_sorted)
     with pytest.raises(InputError, match=f"matrix with the value {stored:g}; expected 0 or 1"):
-        read_positional_features(matrix, 3)
-    assert read_positional_features(matrix != 0, 3).num_unlabelled == 1
+        read_features(matrix, "item_features", Vocabulary.from_size("item", 3))
+    assert (
+        read_features(matrix != 0, "item_features", Vocabulary.from_size("item", 3)).num_unlabelled
+        == 1
+    )
 
 
 @pytest.mark.parametrize("stored", [1.0, 0.0])
 @pytest.mark.parametrize("is_sorted", [True, False])
 def test_reads_sparse_features_in_any_order(stored, is_sorted):
     columns, matrix = sparse_features(stored, is_sorted)
-    found = read_positional_features(matrix, 3)
+    found = read_features(matrix, "item_features", Vocabulary.from_size("item", 3))
     first = [column for column, value in zip(columns, [stored, 1, 1]) if value]
     names = sorted({*first, 3})
     assert found.names == tuple(names) and found.offsets.values.tolist() == [
@@ -104,9 +108,15 @@ def test_reads_sparse_features_in_any_order(stored, is_sorted):
     assert found.codes.values.tolist() == [*sorted(map(names.index, first)), names.index(3)]
     assert found.num_unlabelled == 1
     twice = sp.csr_matrix(([1.0, 1.0], [2, 2], [0, 2, 2, 2]), shape=(3, 6))
-    assert read_positional_features(twice, 3).codes.values.tolist() == [0]
+    assert read_features(
+        twice, "item_features", Vocabulary.from_size("item", 3)
+    ).codes.values.tolist() == [0]
     with pytest.raises(InputError, match="not of finite numbers"):
-        read_positional_features(sp.csr_matrix(([np.nan], [2], [0, 1, 1, 1]), shape=(3, 6)), 3)
+        read_features(
+            sp.csr_matrix(([np.nan], [2], [0, 1, 1, 1]), shape=(3, 6)),
+            "item_features",
+            Vocabulary.from_size("item", 3),
+        )
 
 
 # -------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from weft.evaluation.setting_rules import split_candidates
 from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.profiles import PROFILES
 
-DATA = {"source", "truth", "train", "users", "items", "user_groups", "item_clusters"}
+DATA = {"inputs", "source", "truth", "train", "users", "items", "user_groups", "item_clusters"}
 DATA |= {"item_features"}
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 import weft
 from metric_cases import BUILT_IN, make_labels
-from weft.data.slices import Cut, UserNumbers
+from weft.data.slices import Cut, CutNumbers
 from weft.errors import InputError, MissingInput, SettingError
 from weft.evaluation.result import SLICE_COLUMNS
 from weft.report.result_folder import save_results
@@ -295,7 +295,7 @@ def test_slices_of_lists():
 
 
 def cut_numbers(numbers, is_evaluated, cut):
-    values = UserNumbers(numbers, is_evaluated, cut)
+    values = CutNumbers(numbers, is_evaluated, cut)
     return values.assign(values.group_names())
 
 

@@ -10,6 +10,16 @@ if TYPE_CHECKING:
     import weft.metrics as metrics
     import weft.sampling as sampling
     import weft.testing as testing
+    from weft._input_kinds import (
+        ItemFeatures,
+        ItemLabels,
+        ItemNumbers,
+        ItemVectors,
+        TrainInteractions,
+        UserLabels,
+        UserNumbers,
+        UserVectors,
+    )
     from weft.batch.blocks import MetricBlock
     from weft.data.readers.files import File
     from weft.data.sources import Factors
@@ -39,6 +49,10 @@ _HOMES = {
     "Factors": "weft.data.sources",
     "File": "weft.data.readers.files",
     "HR": "weft.metrics.single_target",
+    "ItemFeatures": "weft._input_kinds",
+    "ItemLabels": "weft._input_kinds",
+    "ItemNumbers": "weft._input_kinds",
+    "ItemVectors": "weft._input_kinds",
     "MRR": "weft.metrics.single_target",
     "MetricBlock": "weft.batch.blocks",
     "NDCG": "weft.metrics.single_target",
@@ -47,8 +61,12 @@ _HOMES = {
     "Result": "weft.evaluation.result",
     "TopKItems": "weft.data.topk_items",
     "TopKMetric": "weft.metrics.base.metric",
+    "TrainInteractions": "weft._input_kinds",
     "UserAverageMetric": "weft.metrics.base.formulas",
     "UserAverageTopKMetric": "weft.metrics.base.formulas",
+    "UserLabels": "weft._input_kinds",
+    "UserNumbers": "weft._input_kinds",
+    "UserVectors": "weft._input_kinds",
     "WeftError": "weft.errors",
     "check": "weft.diagnostics",
     "compare": "weft.statistics",
@@ -76,14 +94,22 @@ __all__ = [
     "Evaluator",
     "Factors",
     "File",
+    "ItemFeatures",
+    "ItemLabels",
+    "ItemNumbers",
+    "ItemVectors",
     "MetricBlock",
     "PairwiseModel",
     "RatingMetric",
     "Result",
     "TopKItems",
     "TopKMetric",
+    "TrainInteractions",
     "UserAverageMetric",
     "UserAverageTopKMetric",
+    "UserLabels",
+    "UserNumbers",
+    "UserVectors",
     "WeftError",
     "check",
     "compare",

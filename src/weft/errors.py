@@ -63,8 +63,11 @@ def setting_ref(name: str, value: object = _NO_VALUE) -> str:
 
 
 def python_style(name: str, value: str) -> str:
-    """Print a reference to a setting as a Python keyword argument."""
-    return f"{name}={value}"
+    """Print a reference to a setting as a Python keyword argument.
+
+    `inputs.price` is an entry of the argument `inputs`."""
+    argument, dot, entry = name.partition(".")
+    return f"{argument}={{{entry!r}: ...}}" if dot and argument == "inputs" else f"{name}={value}"
 
 
 def render(message: str, style: Callable[[str, str], str] = python_style) -> str:

@@ -221,6 +221,8 @@ def command_line_style(name: str, value: str) -> str:
     """
     if name.startswith("models."):
         return f"--recs {name.removeprefix('models.')}"
+    if name.startswith("inputs."):
+        return f"--input {name.removeprefix('inputs.')}=FILE"
     option = _command_options().get(name)
     if option is None:
         return python_style(name, value)

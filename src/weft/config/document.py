@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from weft._input_kinds import NAMED_INPUTS
 from weft.errors import SettingError, WeftError, render, setting_ref
 
 Keys = tuple[str | int, ...]  # the path to a value: ("evaluation", "metrics", 2)
 SettingStyle = Callable[[str, str], str]  # spells a setting and the repr of its value
 # Words that YAML reads as a number, a boolean or nothing, unless they are in quotes.
 _NOT_TEXT = re.compile(r"[-+]?[\d.][\d_.]*(e[-+]?\d+)?|true|false|null", re.IGNORECASE)
-_FILES = ("truth", "train", "items", "user_groups", "item_clusters", "item_features")
+_FILES = ("truth", "items", *NAMED_INPUTS)
 
 
 def show_keys(keys: Keys) -> str:
@@ -44,7 +45,7 @@ def from_home(text: str) -> Path:
 
 def configuration_style(name: str, value: str) -> str:
     """Print a reference to a setting as a configuration spells it: `top_k: [10, 20]`."""
-    if name in _FILES:
+    if name in _FILES or name.startswith("inputs."):
         return f"data.{name}"
     return f"{name}: {_yaml(parse_repr(value))}" if value else name
 

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft._input_kinds import BUILT_IN_INPUTS
 from weft.config.document import Document, Keys
 from weft.config.evaluation_section import ComplexMetric, EvaluationSection
 from weft.config.sections import as_list
 from weft.errors import WeftError, did_you_mean
 from weft.metrics.names import MetricSpec, parse_name
-
-# The inputs of metrics that come from files of the section `data`.
-_INPUTS = ("train", "user_groups", "item_clusters", "item_features")
 
 
 def check(
@@ -143,7 +141,8 @@ def _read_complex_metric(
     document: Document, keys: Keys, metric: dict[str, Any]
 ) -> MetricSpec | None:
     """Return the metric as a parsed name; unknown parameters are problems of their own."""
-    from weft.metrics.registry import find_metric, metric_parameters
+    from weft.metrics.declarations import metric_parameters
+    from weft.metrics.registry import find_metric
 
     name, params = metric.get("name"), metric.get("params", {})
     if not isinstance(name, str) or not isinstance(params, dict):
@@ -173,18 +172,19 @@ def _reject_lists(document: Document, spec: MetricSpec, evaluation: dict[str, An
 
     Raises the error that `weft.evaluate` raises for a metric it cannot compute.
     """
+    from weft.metrics.declarations import SIZES
     from weft.metrics.profiles import PROFILES, apply_profile
-    from weft.metrics.registry import RUN_INPUTS, expand_metrics, prototype
+    from weft.metrics.registry import expand_metrics, prototype
 
     profile = PROFILES.get(str(evaluation.get("profile", "")).casefold())
     profiled = spec if profile is None else apply_profile(spec, profile)
     cutoffs = [k for k in as_list(evaluation.get("top_k")) if isinstance(k, int) and k > 0]
     data = document.values.get("data")
-    missing = set(_INPUTS) - data.keys() if isinstance(data, dict) else set()
+    given = data if isinstance(data, dict) else dict.fromkeys(BUILT_IN_INPUTS)
     (expanded, *_) = expand_metrics(
         [profiled],
         cutoffs or ([1] if "top_k" in evaluation else []),
-        available=RUN_INPUTS.keys() - missing,
+        available=SIZES.keys() | (BUILT_IN_INPUTS.keys() & given.keys()),
     )
     is_listed = str(evaluation.get("candidates", "")).casefold() == "listed"
     if prototype(expanded).needs_all_scores and document.values.get("models") and not is_listed:

@@ -1,19 +1,17 @@
 """The inputs of an evaluation, read and encoded as integer codes."""
 
 from weft.data.devices import DeviceColumn
-from weft.data.features import NO_FEATURES, Features, read_features
+from weft.data.features import Features, read_features
 from weft.data.interaction_readers import read_interactions
 from weft.data.interactions import Interactions, InteractionTable
 from weft.data.label_readers import Label
-from weft.data.labels import NO_LABELS, Labels, read_labels
-from weft.data.popularity import NO_TRAIN, Train
+from weft.data.labels import Labels, read_labels
+from weft.data.numbers import Numbers
+from weft.data.popularity import Train
 from weft.data.recommendations import BatchLists
 from weft.data.vocabulary import Vocabulary
 
 __all__ = [
-    "NO_FEATURES",
-    "NO_LABELS",
-    "NO_TRAIN",
     "BatchLists",
     "DeviceColumn",
     "Features",
@@ -21,6 +19,7 @@ __all__ = [
     "Interactions",
     "Label",
     "Labels",
+    "Numbers",
     "Train",
     "Vocabulary",
     "read_features",

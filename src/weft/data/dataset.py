@@ -20,17 +20,18 @@ from weft.data.evaluation_inputs import (
     score_axes,
 )
 from weft.data.extra_users import skip_extra_users
-from weft.data.features import read_item_labels
 from weft.data.interactions import digest_sums, hash_sums_by_id
 from weft.data.labels import GroupNames, Labels
+from weft.data.numbers import Numbers
 from weft.data.popularity import TrainTotals
 from weft.data.positions import check_declared, describe_ids
 from weft.data.readers.files import FileTable
+from weft.data.side_inputs import Kinds, read_input, read_item_inputs, with_separator
 from weft.data.slices import (
-    UserNumbers,
+    CutNumbers,
     UserSlice,
     parse_slices,
-    read_user_groups,
+    read_slices,
     slice_notes,
 )
 from weft.data.sources import ListSource, Model, Source
@@ -42,14 +43,14 @@ from weft.errors import InputError
 class GlobalStats:
     """Facts about all users, so that codes and counts mean the same in every partition of them.
 
-    `train` has the totals over all partitions, None if the train rows at hand are all. `labels` has
-    item_clusters and item_features, encoded. `groups` has the groups of user_groups and, by their
-    name in messages, of slices; a slice that is not cut yet is missing.
+    `train` has the totals over all partitions, None if the train rows at hand are all.
+    `item_inputs` are those about items, encoded. `groups` has the groups of each label of users
+    and, by their name in messages, of slices; a slice that is not cut yet is missing.
     """
 
     items: Vocabulary
     train: TrainTotals | None
-    labels: Mapping[str, Any]
+    item_inputs: Mapping[str, Any]
     groups: Mapping[str, GroupNames]
     notes: tuple[str, ...] = ()
     ids: Mapping[str, str] = field(default_factory=dict)  # how the ids of users and items were read
@@ -63,7 +64,8 @@ class EvaluationData(EncodedInteractions):
     items: Vocabulary  # the catalogue
     num_rows: int  # users of the source
     num_probed: int  # users that a model has scored already
-    labels: dict[str, Any]  # user_groups, item_clusters, item_features
+    side: dict[str, Any]  # inputs of metrics besides train, by name
+    kinds: Kinds  # of each input
     slices: dict[str, Labels]
     slice_definitions: dict[str, str]
     stats: GlobalStats
@@ -167,22 +169,23 @@ class DatasetBuilder:
         totals = None if stats is None else stats.train
         rows = encode_interactions(tables, source, axes, settings, totals)
         user_values = {}
-        if slices or "user_groups" in tables.labels:
-            user_values = _read_user_values(tables, source, slices, axes, rows)
+        if slices or self._has_user_inputs:
+            user_values = self._read_user_values(source, slices, axes, rows)
         if stats is None:
-            labels = self._read_item_labels(source, axes, settings.feature_separator)
-            stats = _local_stats(tables, source, axes, rows, user_values, labels)
+            item_inputs = self._read_item_inputs(source, axes, settings)
+            stats = _local_stats(tables, source, axes, rows, user_values, item_inputs)
             stats = _describe_ids(stats, self._inputs, self.tables, source, axes)
-        labels, notes = dict(stats.labels), stats.notes
+        side, notes = dict(stats.item_inputs), stats.notes
         sliced: dict[str, Labels] = {}
         if user_values:
-            labels, sliced = _label_users(user_values, slices, stats)
+            side, sliced = _label_users(user_values, slices, stats)
             notes = (*notes, *slice_notes(slices, sliced))
         return {
             **vars(rows),
             "items": stats.items,
             "num_rows": axes.users.size,
-            "labels": labels,
+            "side": side,
+            "kinds": self._inputs.kinds,
             "slices": sliced,
             "slice_definitions": {one.name: str(one.cut or "labels") for one in slices},
             "stats": stats,
@@ -191,50 +194,67 @@ class DatasetBuilder:
             "derived": {},
         }
 
-    def _read_item_labels(
-        self, source: Source | ListSource, axes: Axes, feature_separator: str | None
+    @property
+    def _has_user_inputs(self) -> bool:
+        return any(self._inputs.kinds[name].axis == "user" for name in self.tables.side)
+
+    def _read_item_inputs(
+        self, source: Source | ListSource, axes: Axes, settings: DatasetSettings
     ) -> dict[str, Any]:
-        """Return item_clusters and item_features, those that are given, encoded."""
+        """Return the inputs that are about items, those that are given, encoded."""
         tables = self.tables
-        if not tables.labels:
+        if not tables.side:
             return {}
         in_order = axes.items.size if tables.has_item_order(source) else 0
-        return read_item_labels(
-            tables.labels, axes.items, num_in_order=in_order, feature_separator=feature_separator
+        kinds = with_separator(self._inputs.kinds, settings.feature_separator)
+        return read_item_inputs(tables.side, kinds, axes.items, num_in_order=in_order)
+
+    def _read_user_values(
+        self,
+        source: Source | ListSource,
+        slices: Sequence[UserSlice],
+        axes: Axes,
+        rows: EncodedInteractions,
+    ) -> dict[str, Labels | CutNumbers | Numbers]:
+        """Return the inputs that are about users, and the slices, by their name in messages."""
+        tables, kinds = self.tables, self._inputs.kinds
+        has_user_order = tables.users is not None or source.num_users is not None
+        in_order = axes.users.size if has_user_order else 0
+        values: dict[str, Any] = {
+            name: read_input(
+                data,
+                name,
+                kinds[name],
+                rows.all_users,
+                num_in_order=in_order,
+                num_required=rows.users.size,
+            )
+            for name, data in tables.side.items()
+            if kinds[name].axis == "user"
+        }
+        return values | read_slices(
+            slices,
+            rows.all_users,
+            num_in_order=in_order,
+            relevant=rows.relevant,
+            train=rows.train,
         )
 
 
-def _read_user_values(
-    tables: InputTables,
-    source: Source | ListSource,
-    slices: Sequence[UserSlice],
-    axes: Axes,
-    rows: EncodedInteractions,
-) -> dict[str, Labels | UserNumbers]:
-    """Return user_groups and the slices, by their name in messages."""
-    has_user_order = tables.users is not None or source.num_users is not None
-    return read_user_groups(
-        tables.labels,
-        slices,
-        rows.all_users,
-        num_in_order=axes.users.size if has_user_order else 0,
-        relevant=rows.relevant,
-        train=rows.train,
-    )
-
-
 def _label_users(
-    user_values: Mapping[str, Labels | UserNumbers],
+    user_values: Mapping[str, Labels | CutNumbers | Numbers],
     slices: Sequence[UserSlice],
     stats: GlobalStats,
 ) -> tuple[dict[str, Any], dict[str, Labels]]:
-    """Return all labels by input, and the slices by name, without those that are not cut yet."""
-    labels = dict(stats.labels)
+    """Return all side inputs, and the slices by name, without those that are not cut yet."""
+    side = dict(stats.item_inputs)
     for name, values in user_values.items():
-        if name in stats.groups:
-            labels = {name: values.assign(stats.groups[name]), **labels}
-    sliced = {one.name: labels.pop(one.where) for one in slices if one.where in labels}
-    return labels, sliced
+        if isinstance(values, Numbers):
+            side = {name: values, **side}
+        elif name in stats.groups:
+            side = {name: values.assign(stats.groups[name]), **side}
+    sliced = {one.name: side.pop(one.where) for one in slices if one.where in side}
+    return side, sliced
 
 
 def _describe_ids(
@@ -259,8 +279,8 @@ def _local_stats(
     source: Source | ListSource,
     axes: Axes,
     rows: EncodedInteractions,
-    user_values: Mapping[str, Labels | UserNumbers],
-    labels: Mapping[str, Any],
+    user_values: Mapping[str, Labels | CutNumbers | Numbers],
+    item_inputs: Mapping[str, Any],
 ) -> GlobalStats:
     """Return the facts about all users, where these are all."""
     notes: list[str] = []
@@ -268,5 +288,9 @@ def _local_stats(
         notes += common_user_notes(source, axes.users, tables.truth)
         if not has_common_items(rows.lists.items, rows.truth.items, axes.items.size):
             notes.append(NO_HITS)
-    groups = {name: values.group_names() for name, values in user_values.items()}
-    return GlobalStats(axes.items, None, labels, groups, tuple(notes))
+    groups = {
+        name: values.group_names()
+        for name, values in user_values.items()
+        if not isinstance(values, Numbers)
+    }
+    return GlobalStats(axes.items, None, item_inputs, groups, tuple(notes))

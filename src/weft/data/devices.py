@@ -139,7 +139,8 @@ def raise_deferred_errors(counts: Mapping[str, float]) -> None:
 
 
 class DeviceColumn:
-    """A value for each item or user by code, `[n]`. Each device gets its copy once."""
+    """A value for each item or user by code, `[n]`, or a vector, `[n, d]`. Each device gets its
+    copy once."""
 
     def __init__(self, values: Tensor) -> None:
         self.values = values
@@ -156,20 +157,23 @@ class DeviceColumn:
         return self._copies[device]
 
     def lookup(self, codes: Tensor, fill: float = 0) -> Tensor:
-        """Return the value of each code, of the shape of `codes`; `fill` for the code -1.
+        """Return the value of each code, `[*codes]` or `[*codes, d]`; `fill` for the code -1.
 
         Where the host cannot read the codes, unknown codes get `fill` too."""
         values = self.to(codes.device)
+        shape = (*codes.shape, *values.shape[1:])
         if len(values) == 0:
-            return torch.full_like(codes, fill, dtype=values.dtype)
+            return torch.full(shape, fill, dtype=values.dtype, device=codes.device)
         flat = codes.reshape(-1)
         if not is_host_readable(codes.device):
             known = flat.clamp(0, len(values) - 1)
-            return torch.where(known == flat, values.index_select(0, known), fill).view(codes.shape)
+            is_known = (known == flat).view(-1, *(1 for _ in values.shape[1:]))
+            return torch.where(is_known, values.index_select(0, known), fill).view(shape)
         if len(flat) == 0 or int(flat.min()) >= 0:
-            return values.index_select(0, flat).view(codes.shape)
-        selected = values.index_select(0, flat.clamp(min=0)).view(codes.shape)
-        return selected.masked_fill_(codes < 0, fill)
+            return values.index_select(0, flat).view(shape)
+        is_none = (flat < 0).view(-1, *(1 for _ in values.shape[1:]))
+        selected = values.index_select(0, flat.clamp(min=0))
+        return selected.masked_fill_(is_none, fill).view(shape)
 
 
 def run_eagerly(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:

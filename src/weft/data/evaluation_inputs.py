@@ -9,24 +9,21 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from weft._input_kinds import InputKind
 from weft.data.common_ids import check_common_items
-from weft.data.features import read_positional_features
 from weft.data.interaction_readers import read_interactions, read_pairs
 from weft.data.interactions import InteractionTable
-from weft.data.labels import read_positional_labels
-from weft.data.popularity import Train
 from weft.data.positions import PositionalIds, are_positions
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.readers.pipes import check_pipes
 from weft.data.recommendations import are_lists
 from weft.data.sources import ListSource, Model, Source
 from weft.data.vocabulary import Vocabulary, distinct_ids
-from weft.errors import InputError, SettingError, check_int, setting_ref
+from weft.errors import InputError, SettingError, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
 
-LABEL_INPUTS = ("user_groups", "item_clusters", "item_features")
 LISTS_NAME_USERS = (
     f"{setting_ref('users')} names the rows of scores; recommendation lists name their users "
     "themselves, as weft.TopKItems(ids, users=[...]) does. Leave it out."
@@ -40,7 +37,7 @@ _PROBE_USERS = 16
 class EvaluationInputs:
     """The data of an evaluation, as the caller gives it (see `weft.evaluate`).
 
-    `labels` holds those of user_groups, item_clusters and item_features that were given.
+    `side` holds the other inputs of metrics that were given, `kinds` the kind of each.
     `candidates` are the items of each user, if they were given.
     """
 
@@ -49,22 +46,23 @@ class EvaluationInputs:
     train: Any = None
     users: Any = None
     items: Any = None
-    labels: Mapping[str, Any] = field(default_factory=dict)
+    side: Mapping[str, Any] = field(default_factory=dict)
     candidates: Any = None
+    kinds: Mapping[str, InputKind] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_pipes(vars(self) | dict(self.labels))
+        check_pipes(vars(self) | dict(self.side))
 
     @property
     def others(self) -> tuple[Any, ...]:
         """All data but the source; None for what was not given."""
         names = ("truth", "train", "users", "items", "candidates")
-        return (*(getattr(self, name) for name in names), *self.labels.values())
+        return (*(getattr(self, name) for name in names), *self.side.values())
 
     @cached_property
     def available(self) -> frozenset[str]:
         """The names of the inputs that exist; "lists" if the source has recommendation lists."""
-        names = set(self.labels)
+        names = set(self.side)
         if self.train is not None:
             names.add("train")
         if self.candidates is not None:
@@ -81,14 +79,16 @@ class EvaluationInputs:
 
 @dataclass(frozen=True)
 class InputTables:
-    """The inputs besides the source, read but not encoded. Files of labels and ids are tables."""
+    """The inputs besides the source, read but not encoded. Files of side inputs and ids are
+    tables.
+    """
 
     truth: InteractionTable
     train: InteractionTable | None
     candidates: InteractionTable | None
     users: Any
     items: Any
-    labels: Mapping[str, Any]
+    side: Mapping[str, Any]
     declared_positions: frozenset[str] = frozenset()  # "users", "items"
 
     @classmethod
@@ -97,7 +97,7 @@ class InputTables:
         truth = read_interactions(inputs.truth, "truth")
         train = None if inputs.train is None else read_interactions(inputs.train, "train")
         candidates = inputs.candidates
-        tables = {"users": inputs.users, "items": inputs.items, **inputs.labels}
+        tables = {"users": inputs.users, "items": inputs.items, **inputs.side}
         declared = frozenset(name for name in ("users", "items") if are_positions(tables[name]))
         tables |= dict.fromkeys(declared)
         for name, table in tables.items():
@@ -109,7 +109,7 @@ class InputTables:
             None if candidates is None else read_pairs(candidates, "candidates"),
             users=tables.pop("users"),
             items=tables.pop("items"),
-            labels=tables,
+            side=tables,
             declared_positions=declared,
         )
 
@@ -145,7 +145,7 @@ class InputTables:
             "candidates": self.candidates,
             "users": self.users,
             "items": self.items,
-            **self.labels,
+            **self.side,
         }
         files = {}
         for name, table in tables.items():
@@ -162,39 +162,6 @@ class InputTables:
             train=None if self.train is None else self.train.with_ids(items),
             candidates=None if self.candidates is None else self.candidates.with_ids(items),
         )
-
-
-def read_positional_inputs(
-    train: Any,
-    labels: Mapping[str, Any],
-    num_users: int | None,
-    num_items: int | None,
-    feature_separator: str | None,
-) -> dict[str, Any]:
-    """Return train and labels of row and column numbers, encoded, by name.
-
-    Also `num_users` and `num_items`, if they are known. Labels may be None.
-    """
-    inputs: dict[str, Any] = {}
-    num_users = None if num_users is None else check_int("num_users", num_users, least=0)
-    num_items = None if num_items is None else check_int("num_items", num_items, least=0)
-    if train is not None:
-        try:
-            inputs["train"] = Train.read(train, num_users, num_items)
-        except SettingError as error:
-            reason = str(error).rstrip(".")
-            raise SettingError(f"{reason}, or give num_users= and num_items= too.") from None
-        num_items = inputs["train"].num_items
-    if (groups := labels["user_groups"]) is not None:
-        inputs["user_groups"] = read_positional_labels(groups, "user_groups", "user", num_users)
-    if (clusters := labels["item_clusters"]) is not None:
-        found = read_positional_labels(clusters, "item_clusters", "item", num_items)
-        inputs["item_clusters"], num_items = found, found.size if num_items is None else num_items
-    if (features := labels["item_features"]) is not None:
-        given = read_positional_features(features, num_items, feature_separator)
-        inputs["item_features"], num_items = given, given.size if num_items is None else num_items
-    sizes = {"num_users": num_users, "num_items": num_items}
-    return inputs | {name: size for name, size in sizes.items() if size is not None}
 
 
 # --------------------------------------------------------------------------------------------------

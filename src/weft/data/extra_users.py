@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data.devices import DeviceColumn
 from weft.data.interactions import Interactions
-from weft.data.labels import Labels
 from weft.data.sources import ListSource
 
 if TYPE_CHECKING:
@@ -60,24 +58,23 @@ def skip_extra_users(dataset: EvaluationData) -> EvaluationData:
         source=source,
         num_rows=len(rows),
         num_probed=dataset.num_probed if has_truth[: dataset.num_probed].all() else 0,
-        labels={**dataset.labels, **_select_labels(_user_groups(dataset), order)},
-        slices=_select_labels(dataset.slices, order),
+        side={**dataset.side, **_select_users(_user_inputs(dataset), order)},
+        slices=_select_users(dataset.slices, order),
         derived={},
     )
 
 
-def _user_groups(dataset: EvaluationData) -> dict[str, Labels]:
-    """Return the labels of a dataset that are of users."""
-    return {name: labels for name, labels in dataset.labels.items() if name == "user_groups"}
+def _user_inputs(dataset: EvaluationData) -> dict[str, Any]:
+    """Return the inputs of a dataset that are about users."""
+    return {
+        name: value for name, value in dataset.side.items() if dataset.kinds[name].axis == "user"
+    }
 
 
 def _count_rows(interactions: Interactions, users: NDArray[np.int64]) -> int:
     return int(np.diff(interactions.offsets)[users].sum())
 
 
-def _select_labels(labels: Mapping[str, Labels], order: NDArray[np.int64]) -> dict[str, Labels]:
-    """Return labels of users, of all or of the evaluated ones, in another order."""
-    return {
-        name: replace(each, codes=DeviceColumn(each.codes.values[order[: each.size]]))
-        for name, each in labels.items()
-    }
+def _select_users(inputs: Mapping[str, Any], order: NDArray[np.int64]) -> dict[str, Any]:
+    """Return inputs of users, of all or of the evaluated ones, in another order."""
+    return {name: each.select(order[: each.size]) for name, each in inputs.items()}

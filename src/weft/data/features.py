@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -19,11 +19,9 @@ from weft.data.label_readers import (
     EncodedLabels,
     Label,
     encode_labels,
-    infer_vocabulary,
     number_integers,
     number_labels,
 )
-from weft.data.labels import Labels, read_labels
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError
 
@@ -105,30 +103,6 @@ NO_FEATURES = Features(
 )
 
 
-def read_item_labels(
-    labels: Mapping[str, Any],
-    items: Vocabulary,
-    *,
-    num_in_order: int,
-    feature_separator: str | None,
-) -> dict[str, Labels | Features]:
-    """Return those of item_clusters and item_features that were given, encoded."""
-    encoded: dict[str, Labels | Features] = {}
-    if "item_clusters" in labels:
-        encoded["item_clusters"] = read_labels(
-            labels["item_clusters"], "item_clusters", items, num_in_order=num_in_order
-        )
-    if "item_features" in labels:
-        encoded["item_features"] = read_features(
-            labels["item_features"],
-            "item_features",
-            items,
-            num_in_order=num_in_order,
-            separator=feature_separator,
-        )
-    return encoded
-
-
 def read_features(
     data: Any,
     where: str,
@@ -170,15 +144,6 @@ def read_features(
     return Features(
         DeviceColumn(offsets), DeviceColumn(codes), encoded.names, encoded.num_unknown, notes
     )
-
-
-def read_positional_features(data: Any, size: int | None, separator: str | None = None) -> Features:
-    """Return features of column numbers; `size` may be None if the features imply it."""
-    if isinstance(data, Features):
-        return data
-    where = "item_features"
-    ids = infer_vocabulary(data, where, "item", size)
-    return read_features(data, where, ids, separator=separator)
 
 
 def _check_features(names: tuple[Label, ...], where: str) -> None:

@@ -128,23 +128,30 @@ def _from_sequence(
             f"{where} is a {type(data).__name__}; expected {{id: label}}, a frame with a column of "
             "ids and one of labels, or a list."
         )
+    check_in_order(len(labels), where, ids, num_in_order, value="label")
+    types = set(map(type, labels)) if isinstance(labels, list) else set()
+    if any(kind in _COLLECTIONS or hasattr(kind, "tolist") for kind in types):
+        return _flatten(ids.ids, labels, where, ids)
+    return np.arange(len(labels), dtype=np.int64), labels
+
+
+def check_in_order(
+    length: int, where: str, ids: Vocabulary, num_in_order: int, *, value: str
+) -> None:
+    """Raise `InputError` unless a sequence has a value for each id, whose order is known."""
     if num_in_order == 0 and ids.size:
         # Lists name their users themselves, so that users= is not an option.
         are_listed_users = (ids.origin or "").startswith("source") and ids.kind == "user"
         hint = "" if are_listed_users else f", or {setting_ref(f'{ids.kind}s')}"
         raise InputError(
             f"{where} is a list, but the {ids.kind}s are in no order that you gave; give {{id: "
-            f"label}}{hint}."
+            f"{value}}}{hint}."
         )
-    if len(labels) != num_in_order:
+    if length != num_in_order:
         raise InputError(
-            f"{where} has {len(labels)} labels for {num_in_order} {ids.kind}s; give one for each, "
-            "or {id: label} for some."
+            f"{where} has {length} {value}s for {num_in_order} {ids.kind}s; give one for each, or "
+            f"{{id: {value}}} for some."
         )
-    types = set(map(type, labels)) if isinstance(labels, list) else set()
-    if any(kind in _COLLECTIONS or hasattr(kind, "tolist") for kind in types):
-        return _flatten(ids.ids, labels, where, ids)
-    return np.arange(len(labels), dtype=np.int64), labels
 
 
 def _to_raw_labels(data: Any) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from weft.data.devices import DeviceColumn
 from weft.data.interactions import MAX_EXAMPLES, digest
@@ -47,6 +49,20 @@ class Labels:
     def fingerprint(self) -> str:
         """Return a short digest."""
         return digest(self.codes.values.cpu().numpy(), about=self.names)
+
+    def lookup(self, codes: Tensor) -> Tensor:
+        """Return the number of each code's label in `names`, -1 for none, of the shape of `codes`.
+
+        The code -1, for no item behind the end of a list, has no label."""
+        return self.codes.lookup(codes, -1)
+
+    def lacks(self, codes: Tensor) -> Tensor:
+        """Return True for each code without a label."""
+        return self.lookup(codes) < 0
+
+    def select(self, codes: NDArray[np.int64]) -> Labels:
+        """Return the labels of some codes, in their order."""
+        return replace(self, codes=DeviceColumn(self.codes.values[codes]))
 
     def group_names(self) -> GroupNames:
         """Return the labels as groups, if these are all users."""

@@ -1,4 +1,4 @@
-"""Groups of users: user_groups and slices, by a label or by a number that is cut into ranges.
+"""Slices: groups of users, by a label or by a number that is cut into ranges.
 
 Groups are numbered alike in all partitions of the users."""
 
@@ -209,7 +209,7 @@ def format_ranges(edges: list[float], *, are_integers: bool) -> list[str]:
 
 
 @dataclass(frozen=True)
-class UserNumbers:
+class CutNumbers:
     """A number per user, `[users]`, NaN for none, that a slice cuts into groups.
 
     Quantiles are those of the users with a relevant item, `is_evaluated [users]`.
@@ -238,24 +238,19 @@ class UserNumbers:
         return Labels(DeviceColumn(torch.as_tensor(codes.astype(np.int64))), names)
 
 
-def read_user_groups(
-    labels: Mapping[str, Any],
+def read_slices(
     slices: Sequence[UserSlice],
     users: Vocabulary,
     *,
     num_in_order: int,
     relevant: Interactions,
     train: Train | None,
-) -> dict[str, Labels | UserNumbers]:
-    """Return user_groups and the slices, by their name in messages.
+) -> dict[str, Labels | CutNumbers]:
+    """Return the slices, by their name in messages.
 
     Labels without ids are those of the first `num_in_order` users.
     """
-    values: dict[str, Labels | UserNumbers] = {}
-    if "user_groups" in labels:
-        values["user_groups"] = read_labels(
-            labels["user_groups"], "user_groups", users, num_in_order=num_in_order
-        )
+    values: dict[str, Labels | CutNumbers] = {}
     for one in slices:
         if one.cut is None:
             values[one.where] = one.read_labels(users, num_in_order)
@@ -270,13 +265,13 @@ def slice_numbers(
     num_in_order: int,
     relevant: Interactions,
     train: Train | None,
-) -> UserNumbers:
+) -> CutNumbers:
     """Return the number of each user that a slice is cut by."""
     assert wanted.cut is not None
     is_evaluated = np.diff(relevant.offsets) > 0
     if wanted.source is not None:
         numbers = wanted.read_numbers(users, num_in_order)[: len(is_evaluated)]
-        return UserNumbers(numbers, is_evaluated, wanted.cut)
+        return CutNumbers(numbers, is_evaluated, wanted.cut)
     assert train is not None
     numbers = np.diff(train.interactions.offsets)[: len(is_evaluated)].astype(np.float64)
     if wanted.name == "item_popularity":
@@ -284,7 +279,7 @@ def slice_numbers(
             relevant.users, weights=train.item_counts[relevant.items], minlength=len(is_evaluated)
         )
         numbers = totals / np.where(is_evaluated, np.diff(relevant.offsets), np.nan)
-    return UserNumbers(numbers, is_evaluated, wanted.cut)
+    return CutNumbers(numbers, is_evaluated, wanted.cut)
 
 
 def slice_notes(slices: Sequence[UserSlice], grouped: Mapping[str, Labels]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import polars as pl
 
 from weft._choices import CandidatePool, choices
-from weft.data.evaluation_inputs import LABEL_INPUTS
+from weft._input_kinds import SIDE_INPUTS
 from weft.data.readers.files import is_file, read_table
 from weft.data.readers.pipes import check_pipes
 from weft.diagnostics import reading
@@ -152,7 +152,7 @@ def _check_names(sources: Mapping[str, Any], options: CheckOptions) -> None:
 def _split_options(options: CheckOptions) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the labels, with files read once for all evaluations, and the settings."""
     settings: dict[str, Any] = dict(options)
-    labels = {name: settings.pop(name, None) for name in LABEL_INPUTS}
+    labels = {name: settings.pop(name, None) for name in SIDE_INPUTS}
     check_choice("candidates", settings.get("candidates", "all"), choices(CandidatePool)[:-1])
     labels = {
         name: read_table(label, name) if is_file(label) else label

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from weft._input_kinds import BUILT_IN_INPUTS
 from weft.data.evaluation_inputs import EvaluationInputs
 from weft.diagnostics.check_report import Effect, Finding
 from weft.diagnostics.reading import RawTable
@@ -64,7 +65,8 @@ class Inputs:
             items = pl.concat([items, *occurring]).unique(maintain_order=True)
         lists, truth = self.lists.for_evaluation(), self.truth.for_evaluation()
         train = None if self.train is None else self.train.for_evaluation()
-        return EvaluationInputs(lists, truth, train, items=items, labels=self.labels)
+        kinds = BUILT_IN_INPUTS
+        return EvaluationInputs(lists, truth, train, items=items, side=self.labels, kinds=kinds)
 
     def evaluate(self, settings: EvaluationSettings) -> tuple[Result | None, list[MetricFailure]]:
         """Return the result, None without metrics, and the metrics that fail on these data.

@@ -9,10 +9,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.data.evaluation_inputs import LABEL_INPUTS, EvaluationInputs
+from weft._input_kinds import NAMED_INPUTS
+from weft.data.evaluation_inputs import EvaluationInputs
+from weft.data.side_inputs import merge_inputs
 from weft.evaluation.prepared import PreparedEvaluation
 from weft.evaluation.setting_rules import split_candidates
 from weft.evaluation.settings import EvaluationSettings
+from weft.metrics.registry import find_input_kinds
 
 if TYPE_CHECKING:
     import torch
@@ -32,11 +35,20 @@ def read_arguments(arguments: Mapping[str, Any]) -> tuple[EvaluationInputs, Eval
     pool, given = split_candidates(arguments["candidates"])
     names = [field.name for field in EvaluationSettings.fields() if field.option.in_evaluate]
     options = {name: arguments[name] for name in names} | {"candidates": pool}
-    labels = {name: arguments[name] for name in LABEL_INPUTS if arguments[name] is not None}
-    names = ["source", "truth", "train", "users", "items"]
-    data = {name: arguments[name] for name in names}
-    inputs = EvaluationInputs(**data, labels=labels, candidates=given)
-    return inputs, EvaluationSettings.from_options(**options)
+    named = {name: arguments[name] for name in NAMED_INPUTS}
+    settings = EvaluationSettings.from_options(**options)
+    side = merge_inputs(arguments["inputs"], **named)
+    data = {name: arguments[name] for name in ("source", "truth", "users", "items")}
+    return _build_inputs(settings, side, **data, candidates=given), settings
+
+
+def _build_inputs(
+    settings: EvaluationSettings, side: dict[str, Any], **data: Any
+) -> EvaluationInputs:
+    """Return the inputs; `side` are those of metrics by name, train among them."""
+    kinds = find_input_kinds(side, settings.metrics)
+    train = side.pop("train", None)
+    return EvaluationInputs(**data, train=train, side=side, kinds=kinds)
 
 
 def evaluate(
@@ -51,6 +63,7 @@ def evaluate(
     user_groups: Any = None,
     item_clusters: Any = None,
     item_features: Any = None,
+    inputs: Mapping[str, Any] | None = None,
     relevance_threshold: float | None = None,
     implicit: bool = False,
     mask_seen: bool | str = "auto",
@@ -109,6 +122,12 @@ def evaluate(
         groups: `{id: label}`, a frame with a column of ids and one of labels (a row per feature),
         or a list in the order of the ids. Features may also be a matrix `[items, features]` of 0
         and 1.
+    inputs
+        Everything else that metrics read, by name: `{"item_vectors": ..., "price": ...}`. A metric
+        declares its inputs in the class attribute `needs`, as a number, a vector, a label or a set
+        of features per item or user: `{id: value}`, a frame with a column of ids and one of values
+        (of vectors, a list or a column per dimension), an array or list in the order of the ids, or
+        a path. The four inputs above are entries of the same mapping.
     feature_separator
         The text between several features in one value of item_features: `"|"` reads
         `"Action|Comedy"` as two features.
@@ -221,14 +240,17 @@ def evaluate(
         checkpoint=checkpoint,
         name=name,
     )
-    labels = {
-        "user_groups": user_groups,
-        "item_clusters": item_clusters,
-        "item_features": item_features,
-    }
-    labels = {name: label for name, label in labels.items() if label is not None}
-    inputs = EvaluationInputs(source, truth, train, users, items, labels, given)
-    run = PreparedEvaluation(inputs, settings).start(source)  # the tables are freed for the pass
+    side = merge_inputs(
+        inputs,
+        train=train,
+        user_groups=user_groups,
+        item_clusters=item_clusters,
+        item_features=item_features,
+    )
+    data = _build_inputs(
+        settings, side, source=source, truth=truth, users=users, items=items, candidates=given
+    )
+    run = PreparedEvaluation(data, settings).start(source)  # the tables are freed for the pass
     run.run()
     return run.result()
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from weft.batch.batch import Batch
 from weft.data import Labels
 from weft.data.devices import DEFERRED_ERRORS, raise_deferred_errors
+from weft.data.numbers import Numbers
 from weft.data.tensors import SparseRows
 
 # Counts that every evaluation has, in the order of `BatchCounter.count`.
@@ -31,18 +32,32 @@ COUNT_NAMES = (
 LARGE_RATING = 20
 
 
+def users_without(name: str) -> str:
+    """Return the name of the count of users without a value in an input."""
+    return "users_without_group" if name == "user_groups" else f"users_without_{name}"
+
+
+def items_without(name: str) -> str:
+    """Return the name of the count of items without a value in an input."""
+    short_names = {"item_clusters": "cluster", "item_features": "features"}
+    return f"items_without_{short_names.get(name, name)}"
+
+
 class BatchCounter:
     """Counts users and items of batches, by the names of `Result.counts`.
 
-    Besides `COUNT_NAMES`: short lists and ties at each cut-off, and users without a label in
-    `groups` and in each slice.
+    Besides `COUNT_NAMES`: short lists and ties at each cut-off, and users without a value in each
+    input about users and without a label in each slice.
     """
 
     def __init__(
-        self, cutoffs: tuple[int, ...], groups: Labels | None, slices: Mapping[str, Labels]
+        self,
+        cutoffs: tuple[int, ...],
+        user_inputs: Mapping[str, Labels | Numbers],
+        slices: Mapping[str, Labels],
     ) -> None:
         self._cutoffs = cutoffs
-        self._labels = {} if groups is None else {"users_without_group": groups}
+        self._labels = {users_without(name): value for name, value in user_inputs.items()}
         for name, labels in slices.items():
             self._labels[f"users_outside_{name}"] = labels
         short_lists, ties = (f"short_lists@{k}" for k in cutoffs), (f"ties@{k}" for k in cutoffs)
@@ -81,7 +96,7 @@ class BatchCounter:
             else:
                 counts.append((scores[:, k - 1] == scores[:, k]) & (scores[:, k] > -torch.inf))
         for labels in self._labels.values():
-            counts.append(labels.codes.lookup(batch.users, -1) < 0)
+            counts.append(labels.lacks(batch.users))
         return torch.stack([count.to(dtype) for count in counts], dim=1)
 
     def read(self, totals: Tensor, *, allows_nan: bool = False) -> dict[str, int]:

@@ -14,8 +14,8 @@ from weft.batch.batch import Batch, BatchInputs, RankingOptions, rank_batch
 from weft.data import BatchLists, Labels
 from weft.data.dataset import EvaluationData
 from weft.data.devices import run_eagerly
-from weft.data.evaluation_inputs import read_positional_inputs
 from weft.data.labels import read_positional_labels
+from weft.data.side_inputs import Kinds, merge_inputs, read_positional_inputs, with_separator
 from weft.data.team import open_team
 from weft.data.threads import count_threads, one_thread
 from weft.errors import MissingInput, SettingError, setting_ref
@@ -31,8 +31,9 @@ from weft.evaluation.state import combine_states
 from weft.evaluation.update_inputs import read_update
 from weft.metrics.base.batch_checks import count_users_outside
 from weft.metrics.base.metric import BaseMetric
+from weft.metrics.declarations import METRIC_SETTINGS
 from weft.metrics.profiles import find_profile, spell_out
-from weft.metrics.registry import METRIC_SETTINGS, expand_metrics
+from weft.metrics.registry import expand_metrics, find_input_kinds
 from weft.ranking import TieRule
 
 
@@ -40,8 +41,9 @@ class Evaluator(EvaluatorState):
     """Evaluates batch by batch. Users and items are row and column numbers.
 
     `metrics` are names or metric objects, `top_k` the cut-offs of those that are named without one.
-    `train`, `user_groups`, `item_clusters` and `item_features` are as in `weft.evaluate`, but by
-    number: a matrix or cells of row and column numbers, a label or a set of features per number.
+    `train`, `user_groups`, `item_clusters`, `item_features` and `inputs` are as in `weft.evaluate`,
+    but by number: a matrix or cells of row and column numbers, a label, a set of features or a
+    value per number.
     Metrics that count items need `num_items` if train does not give it. The other settings are
     those of `weft.evaluate`.
 
@@ -74,6 +76,7 @@ class Evaluator(EvaluatorState):
         user_groups: Any = None,
         item_clusters: Any = None,
         item_features: Any = None,
+        inputs: Mapping[str, Any] | None = None,
         feature_separator: str | None = None,
         relevance_threshold: float | None = None,
         implicit: bool = False,
@@ -122,21 +125,24 @@ class Evaluator(EvaluatorState):
             profile=profile,
             threads=threads,
         )
-        labels = {
-            "user_groups": user_groups,
-            "item_clusters": item_clusters,
-            "item_features": item_features,
-        }
-        given = {name for name, data in {"train": train, **labels}.items() if data is not None}
-        settings = settings.resolve(given)
-        inputs = read_positional_inputs(train, labels, num_users, num_items, feature_separator)
+        given = merge_inputs(
+            inputs,
+            train=train,
+            user_groups=user_groups,
+            item_clusters=item_clusters,
+            item_features=item_features,
+        )
+        settings = settings.resolve(given.keys())
+        kinds = with_separator(find_input_kinds(given, settings.metrics), feature_separator)
+        encoded = read_positional_inputs(given, kinds, num_users, num_items)
         self._set_up(
             settings,
-            expand_metrics(settings.metrics, settings.top_k or (), available=set(inputs)),
-            inputs,
+            expand_metrics(settings.metrics, settings.top_k or (), available=set(encoded)),
+            encoded,
+            kinds,
             {
                 name: read_positional_labels(
-                    labels, f"slices[{name!r}]", "user", inputs.get("num_users")
+                    labels, f"slices[{name!r}]", "user", encoded.get("num_users")
                 )
                 for name, labels in (settings.slices or {}).items()
             },
@@ -151,13 +157,15 @@ class Evaluator(EvaluatorState):
         evaluator = cls.__new__(cls)
         nn.Module.__init__(evaluator)
         inputs: dict[str, Any] = {} if dataset.train is None else {"train": dataset.train}
-        inputs |= dataset.labels
+        inputs |= dataset.side
         inputs |= {"num_users": dataset.users.size, "num_items": dataset.items.size}
         item_keys = None
         if settings.ties in ("random", "expected"):  # drawn by id, independent of the item order
             item_keys = torch.as_tensor(dataset.items.hash_keys())
         known = dataset.derived.get("metric_set")
-        evaluator._set_up(settings, classes, inputs, dataset.slices, item_keys, known)
+        evaluator._set_up(
+            settings, classes, inputs, dataset.kinds, dataset.slices, item_keys, known
+        )
         if evaluator.metric_set.is_shareable:
             dataset.derived["metric_set"] = evaluator.metric_set
         evaluator.prefix, evaluator.postfix, evaluator.sync_on_compute = "", "", False
@@ -168,12 +176,14 @@ class Evaluator(EvaluatorState):
         settings: EvaluationSettings,
         classes: MetricClasses,
         inputs: dict[str, Any],
+        kinds: Kinds,
         slices: dict[str, Labels],
         item_keys: Tensor | None = None,
         metric_set: MetricSet | None = None,
     ) -> None:
         """`metric_set` has these metrics, if they were built before."""
         self.settings, self.inputs, self.slices = settings, inputs, slices
+        self.kinds = {name: kind for name, kind in kinds.items() if name in inputs}
         if settings.profile is not None:
             profile = find_profile(settings.profile)
             classes = {spell_out(spec, profile): metric for spec, metric in classes.items()}
@@ -194,7 +204,7 @@ class Evaluator(EvaluatorState):
         self.own_metrics = nn.ModuleList(self.stateful_metrics)
         if self.drops_repeats:
             self._check_droppable()
-        self.counter = BatchCounter(self.metric_set.cutoffs, inputs.get("user_groups"), slices)
+        self.counter = BatchCounter(self.metric_set.cutoffs, self.user_inputs, slices)
         self._is_persistent = False
         self._begin(torch.device("cpu"))
 
@@ -224,7 +234,7 @@ class Evaluator(EvaluatorState):
     def set_profile(self, profile: str) -> None:
         """Name the metrics, which have the parameters of a profile already, as it does."""
         settings = self.settings.model_copy(update={"profile": profile})
-        self._set_up(settings, self.metric_set.classes, self.inputs, self.slices)
+        self._set_up(settings, self.metric_set.classes, self.inputs, self.kinds, self.slices)
 
     # ----------------------------------------------------------------------------------------------
 
@@ -336,8 +346,7 @@ class Evaluator(EvaluatorState):
 
     def _note_users(self, batch: Batch) -> None:
         """Count users who are no rows of an input, where the host cannot read their indices."""
-        labels = [self.inputs["user_groups"]] if "user_groups" in self.inputs else []
-        sizes = [some.size for some in (*labels, *self.slices.values())]
+        sizes = [some.size for some in (*self.user_inputs.values(), *self.slices.values())]
         if self.masks_seen:
             sizes.append(self.inputs["train"].interactions.num_users)
         if sizes:

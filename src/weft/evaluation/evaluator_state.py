@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weft.data import Features, Labels, Train
+from weft.data import Labels
 from weft.data.devices import dtype_preserving, float_type
+from weft.data.side_inputs import InputValue, Kinds
 from weft.errors import InputError, SettingError, setting_ref
 from weft.evaluation.contributions import UserContributions
 from weft.evaluation.counts import BatchCounter
@@ -38,6 +39,7 @@ class EvaluatorState(nn.Module):
 
     settings: EvaluationSettings
     inputs: dict[str, Any]
+    kinds: Kinds  # of the inputs
     slices: dict[str, Labels]
     metric_set: MetricSet
     counter: BatchCounter
@@ -87,6 +89,11 @@ class EvaluatorState(nn.Module):
     def specs(self) -> tuple[Any, ...]:
         """The metrics, each at every cut-off."""
         return self.metric_set.specs
+
+    @property
+    def user_inputs(self) -> dict[str, Any]:
+        """The inputs that are about users, by name."""
+        return {name: self.inputs[name] for name, kind in self.kinds.items() if kind.axis == "user"}
 
     @property
     def stores_contributions(self) -> bool:
@@ -207,7 +214,7 @@ class EvaluatorState(nn.Module):
             f"slices[{name!r}]": labels.fingerprint() for name, labels in self.slices.items()
         }
         for name, value in self.inputs.items():
-            is_digested = isinstance(value, (Train, Labels, Features))
+            is_digested = isinstance(value, InputValue)
             digests[name] = value.fingerprint() if is_digested else value
         return {
             "weft": versions()["weft"],  # another version may add other sums under the same names

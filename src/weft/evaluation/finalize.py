@@ -18,9 +18,9 @@ from weft.data import Train, Vocabulary
 from weft.data.forks import check_fork
 from weft.evaluation.bootstrap import BootstrapInterval, bootstrap_interval
 from weft.evaluation.contributions import ContributionStore, LocalContributions, UserContributions
+from weft.evaluation.counts import items_without
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.notes import (
-    ITEMS_WITHOUT_INPUT,
     count_notes,
     interval_notes,
     large_rating_notes,
@@ -131,11 +131,12 @@ def _read_counts(state: EvaluationState, evaluator: Evaluator, num_repeated: int
     allows_nan = evaluator.settings.nan_scores == "nan"
     counts = evaluator.counter.read(state.counts, allows_nan=allows_nan)
     counts["items"] = evaluator.num_items or state.num_items or 0
-    for name, (count, _) in ITEMS_WITHOUT_INPUT.items():
-        if name in evaluator.metric_set.needs:
+    for name, kind in evaluator.kinds.items():
+        if kind.axis != "user" and name in evaluator.metric_set.needs:
             given = evaluator.inputs[name]
             is_train = isinstance(given, Train)
-            counts[count] = given.num_cold_items if is_train else given.num_unlabelled
+            number = given.num_cold_items if is_train else given.num_unlabelled
+            counts[items_without(name)] = number
     if num_repeated or evaluator.drops_repeats:
         counts["repeated_users"] = num_repeated
     train: Train | None = evaluator.inputs.get("train")

@@ -115,7 +115,7 @@ class MetricSet:
             spec, metric_class=metric_class, inputs=inputs, standalone=False, **counting
         )
         check_no_children(metric)
-        self.needs |= metric.needed_inputs()
+        self.needs |= metric.needed_inputs() | (metric.declared_inputs().keys() & inputs.keys())
         if isinstance(metric, SummedMetric) and metric.is_summed:
             self.formulas[spec] = metric
             key = base if metric.supports_all_cutoffs else spec

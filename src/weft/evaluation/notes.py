@@ -10,20 +10,21 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from weft.data import Features, Labels
+from weft._input_kinds import InputKind, UserLabels
+from weft.data import Features, Train
 from weft.data.dataset import EvaluationData
-from weft.data.evaluation_inputs import LABEL_INPUTS
 from weft.data.sources import ListSource
 from weft.evaluation.bootstrap import BootstrapInterval
 from weft.evaluation.candidates import CandidateProvider
-from weft.evaluation.counts import LARGE_RATING
+from weft.evaluation.counts import LARGE_RATING, items_without, users_without
 from weft.evaluation.metric_set import MetricSet
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.settings import EvaluationSettings
 from weft.evaluation.state import EvaluationState
 from weft.metrics.base.metric import BaseMetric
+from weft.metrics.declarations import declared_inputs
 from weft.metrics.names import format_labels
-from weft.metrics.registry import accepted_inputs, built_in_metrics, required_inputs
+from weft.metrics.registry import all_metrics
 
 if TYPE_CHECKING:
     from weft.evaluation.evaluator import Evaluator
@@ -31,14 +32,13 @@ if TYPE_CHECKING:
 Counts = Mapping[str, int]
 # `BaseMetric.sampling_behaviour` of metrics to which rank estimators apply.
 _ESTIMATED = ("corrected", "combined")
-# Inputs that items may lack: the name of the count, and the text of the note.
-ITEMS_WITHOUT_INPUT = {
-    "train": ("items_without_train", "have no train interaction"),
-    "item_clusters": (
-        "items_without_cluster",
-        "have no label in item_clusters and are in no cluster",
-    ),
-    "item_features": ("items_without_features", "have no feature in item_features"),
+# By form of an input, what items or users without a value have, or count as.
+_LACKS = {
+    "interactions": "have no train interaction",
+    "label": "have no label in {name} and are in no {group}",
+    "features": "have no feature in {name}",
+    "number": "have no number in {name}; theirs is {missing}",
+    "vector": "have no vector in {name}; theirs is {missing}",
 }
 _SHOWN_CELLS, _SHOWN_NAMES = 3, 4
 # Formulas of gains that depend on the rating r.
@@ -251,21 +251,33 @@ def _label_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
     users = f"of {counts['users']:,} users"
     yield from _slice_notes(evaluator, counts)
     yield from _unused_notes(evaluator)
-    without = counts.get("users_without_group")
-    if without and "user_groups" in evaluator.metric_set.needs:
-        yield f"{without:,} {users} have no label in user_groups and are in no group"
-    labels = {**evaluator.inputs}
+    yield from _lack_notes(evaluator, counts, users, "user")
+    kinds: dict[str, InputKind] = {**evaluator.kinds}
+    given = {name: evaluator.inputs[name] for name in kinds}
     for name, groups in evaluator.metric_set.slices.items():
-        labels[f"the slice {name!r}"] = groups
-    for name, given in labels.items():
-        if isinstance(given, (Labels, Features)) and given.num_unknown:
-            kind = "items" if name.startswith("item_") else "users"
-            yield f"{given.num_unknown:,} labels of {name} belong to {kind} that are not known here"
-        if isinstance(given, Features):
-            yield from given.notes
-    for count, lack in ITEMS_WITHOUT_INPUT.values():
-        if without := counts.get(count):
-            yield f"{without:,} of {counts['items']:,} items {lack}"
+        given[f"the slice {name!r}"], kinds[f"the slice {name!r}"] = groups, UserLabels()
+    for name, value in given.items():
+        if not isinstance(value, Train) and value.num_unknown:
+            form = "label" if kinds[name].form == "features" else kinds[name].form
+            yield (
+                f"{value.num_unknown:,} {form}s of {name} belong to {kinds[name].axis}s that are "
+                "not known here"
+            )
+        if isinstance(value, Features):
+            yield from value.notes
+    yield from _lack_notes(evaluator, counts, f"of {counts['items']:,} items", "item")
+
+
+def _lack_notes(evaluator: Evaluator, counts: Counts, of: str, axis: str) -> Iterator[str]:
+    """Say how many users or items have no value in the inputs that metrics read."""
+    for name, kind in evaluator.kinds.items():
+        own_axis = "user" if kind.axis == "user" else "item"
+        count = users_without(name) if axis == "user" else items_without(name)
+        if own_axis == axis and name in evaluator.metric_set.needs and counts.get(count):
+            group = "group" if axis == "user" else "cluster"
+            missing = f"{getattr(kind, 'missing', 0):g}".replace("nan", "NaN")
+            lack = _LACKS[kind.form].format(name=name, group=group, missing=missing)
+            yield f"{counts[count]:,} {of} {lack}"
 
 
 def _slice_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
@@ -283,13 +295,13 @@ def _slice_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
 def _unused_notes(evaluator: Evaluator) -> Iterator[str]:
     """Name labels that were given although nothing in the run reads them."""
     metric_set = evaluator.metric_set
-    used = metric_set.needs.union(*map(accepted_inputs, metric_set.classes_by_name.values()))
+    used = set(metric_set.needs)
     if evaluator.settings.per_user:
         used.add("user_groups")  # the group of each user is in the result
-    for name in LABEL_INPUTS:
-        if name in evaluator.inputs and name not in used:
+    for name, kind in evaluator.kinds.items():
+        if kind.form != "interactions" and name not in used:
             readers = [
-                metric.__name__ for metric in built_in_metrics() if name in required_inputs(metric)
+                metric.__name__ for metric in all_metrics() if name in declared_inputs(metric)
             ]
             verb = "does" if len(readers) == 1 else "do"
             yield (

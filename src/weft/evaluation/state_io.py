@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from weft._choices import ProfileName, choices
-from weft.data import DeviceColumn, Features, Label, Labels, Train
-from weft.data.interactions import Interactions
+from weft._input_kinds import UserLabels
+from weft.data import Train
 from weft.errors import (
     InputError,
     SettingError,
@@ -29,15 +26,16 @@ from weft.evaluation.document_fields import (
     check_list,
     check_mapping,
     check_text,
-    check_whole,
     describe,
     reject,
 )
 from weft.evaluation.documents import pack_document, read_document
 from weft.evaluation.evaluator import Evaluator
+from weft.evaluation.input_fields import pack_input, unpack_input
 from weft.evaluation.result import Result
 from weft.evaluation.state import combine_states
-from weft.evaluation.tensor_fields import check_codes, check_offsets, check_plain, check_tensor
+from weft.evaluation.tensor_fields import check_plain
+from weft.metrics.registry import find_input_kinds
 
 _AFFIXES = ("prefix", "postfix")
 # Settings of an evaluator, besides its metrics; the others belong to runs over a whole source.
@@ -185,13 +183,9 @@ def _settings(evaluator: Evaluator) -> dict[str, Any]:
 
 def _inputs(evaluator: Evaluator) -> dict[str, Any]:
     """Return the inputs of an evaluator as tensors and plain values."""
-    inputs = {
-        name: _plain_input(value)
-        for name, value in evaluator.inputs.items()
-        if isinstance(value, (Train, Labels, Features))
-    }
+    inputs = {name: pack_input(evaluator.inputs[name]) for name in evaluator.kinds}
     return inputs | {
-        "slices": {name: _plain_input(labels) for name, labels in evaluator.slices.items()}
+        "slices": {name: pack_input(labels) for name, labels in evaluator.slices.items()}
     }
 
 
@@ -205,7 +199,7 @@ def _build_evaluator(document: Mapping[str, Any]) -> Evaluator:
     for name in _AFFIXES:
         check_text(settings[name], name)
     profile = settings.pop("profile")
-    inputs = _read_inputs(document["inputs"], settings["num_items"])
+    inputs = _read_inputs(document["inputs"], settings["metrics"], settings["num_items"])
     try:
         evaluator = Evaluator(**settings, **inputs)
     except MemoryError:
@@ -215,106 +209,19 @@ def _build_evaluator(document: Mapping[str, Any]) -> Evaluator:
     return evaluator
 
 
-def _read_inputs(plain: object, num_items: object) -> dict[str, Any]:
+def _read_inputs(plain: object, metrics: Sequence[str], num_items: object) -> dict[str, Any]:
     """Build the inputs and the slices of an evaluator; inputs by item have `num_items`."""
     inputs = check_mapping(plain, "inputs")
     slices = {
-        name: _read_labels(labels, f"slices[{name!r}]")
+        name: unpack_input(UserLabels(), labels, f"slices[{name!r}]")
         for name, labels in check_mapping(inputs.pop("slices", None), "inputs['slices']").items()
     }
-    read_inputs = {name: _read_input(name, value) for name, value in inputs.items()}
+    for name in inputs:
+        check_text(name, "inputs")
+    kinds = find_input_kinds(inputs, metrics)
+    read_inputs = {name: unpack_input(kinds[name], value, name) for name, value in inputs.items()}
     for name, value in read_inputs.items():
         size = value.num_items if isinstance(value, Train) else value.size
-        if name != "user_groups" and size != num_items:
+        if kinds[name].axis != "user" and size != num_items:
             reject(name, f"for {size} items", f"{num_items} items, as in num_items")
-    return {**read_inputs, "slices": slices}
-
-
-def _plain_input(value: Train | Labels | Features) -> dict[str, Any]:
-    """Return an input as tensors and plain values."""
-    if isinstance(value, Train):
-        interactions = value.interactions
-        ratings = interactions.values
-        if (ratings == ratings[:1]).all():  # mostly all are 1
-            ratings = ratings[:1]
-        arrays = {
-            "offsets": interactions.offsets,
-            "items": interactions.items.astype(
-                np.int32 if interactions.num_items < 1 << 31 else np.int64
-            ),
-            "ratings": ratings,
-        }
-        tensors = {
-            name: torch.from_numpy(np.ascontiguousarray(array).copy())
-            for name, array in arrays.items()
-        }
-        return {
-            **tensors,
-            "num_items": interactions.num_items,
-            "num_duplicates": value.num_duplicates,
-        }
-    columns = {"codes": value.codes.values}
-    if isinstance(value, Features):
-        columns["offsets"] = value.offsets.values
-    return {**columns, "names": list(value.names), "num_unknown": value.num_unknown}
-
-
-def _read_input(name: str, plain: object) -> Train | Labels | Features:
-    """Build an input from what `_plain_input` returned. Raises `InputError` for anything else."""
-    if name == "train":
-        return _read_train(plain)
-    if name == "item_features":
-        return _read_features(plain)
-    if name not in ("user_groups", "item_clusters"):
-        reject(f"inputs[{name!r}]", describe(plain), "no such input")
-    return _read_labels(plain, name)
-
-
-def _read_train(plain: object) -> Train:
-    names = ("offsets", "items", "ratings", "num_items", "num_duplicates")
-    fields = check_mapping(plain, "train", names)
-    num_items = check_whole(fields["num_items"], "train['num_items']")
-    stored = check_tensor(fields["items"], "train['items']", (torch.int32, torch.int64), (None,))
-    codes = check_codes(stored.long(), "train['items']", num_items)
-    offsets = check_offsets(fields["offsets"], "train['offsets']", len(codes))
-    stored = check_tensor(fields["ratings"], "train['ratings']", (torch.float64,), (None,))
-    if len(stored) not in (1, len(codes)) or not stored.isfinite().all():
-        reject("train['ratings']", describe(stored), f"1 or {len(codes)} finite numbers")
-    items, ratings = codes.numpy(), stored.numpy()
-    if len(ratings) == 1:
-        ratings = np.ascontiguousarray(np.broadcast_to(ratings, items.shape))
-    interactions = Interactions(offsets.numpy(), items, ratings, num_items)
-    if (np.diff(interactions.flat_keys) <= 0).any():
-        reject("train['items']", describe(codes), "ascending items of each user")
-    train = Train(interactions)
-    train.num_duplicates = check_whole(fields["num_duplicates"], "train['num_duplicates']")
-    return train
-
-
-def _read_labels(plain: object, field: str) -> Labels:
-    fields = check_mapping(plain, field, ("codes", "names", "num_unknown"))
-    names = _read_names(fields["names"], field)
-    codes = check_codes(fields["codes"], f"{field}['codes']", len(names), least=-1)
-    num_unknown = check_whole(fields["num_unknown"], f"{field}['num_unknown']")
-    return Labels(DeviceColumn(codes), names, num_unknown)
-
-
-def _read_features(plain: object) -> Features:
-    field = "item_features"
-    fields = check_mapping(plain, field, ("offsets", "codes", "names", "num_unknown"))
-    names = _read_names(fields["names"], field)
-    codes = check_codes(fields["codes"], f"{field}['codes']", len(names))
-    offsets = check_offsets(fields["offsets"], f"{field}['offsets']", len(codes))
-    num_unknown = check_whole(fields["num_unknown"], f"{field}['num_unknown']")
-    return Features(DeviceColumn(offsets), DeviceColumn(codes), names, num_unknown)
-
-
-def _read_names(plain: object, field: str) -> tuple[Label, ...]:
-    """Return the names of labels: texts and numbers, each once."""
-    names = tuple(check_list(plain, f"{field}['names']"))
-    for name in names:
-        if not isinstance(name, (str, int, float)):
-            reject(f"{field}['names']", f"with {describe(name)} among them", "texts and numbers")
-    if len(set(names)) != len(names):
-        reject(f"{field}['names']", describe(list(names)), "each name once")
-    return names
+    return {"inputs": read_inputs, "slices": slices}

@@ -82,11 +82,9 @@ def _validate_rows(rows: object, evaluator: EvaluatorState, num_rows: int) -> di
 
 
 def _count_labelled_users(evaluator: EvaluatorState) -> int | None:
-    """Return the number of users that all slices and user groups label; None without any."""
-    labels = [*evaluator.slices.values()]
-    if "user_groups" in evaluator.inputs:
-        labels.append(evaluator.inputs["user_groups"])
-    return min((one.size for one in labels), default=None)
+    """Return the number of users that all slices and inputs of users have; None without any."""
+    inputs = [*evaluator.slices.values(), *evaluator.user_inputs.values()]
+    return min((one.size for one in inputs), default=None)
 
 
 def _check_table(

@@ -98,6 +98,7 @@ def _check_user_indices(evaluator: Evaluator) -> None:
     bootstrap = evaluator.settings.bootstrap
     reasons = {
         "the groups of the users": "user_groups" in evaluator.inputs,
+        "whose values to look up in an input of users": evaluator.user_inputs,
         "which users were counted already": evaluator.drops_repeats,
         "which slice users are in": evaluator.slices,
         "users by something that stays the same, to resample them": bootstrap,
@@ -127,9 +128,9 @@ def _check_num_items(width: int | None, given: int | None, known_items: int | No
 
 
 def _check_labelled_users(evaluator: Evaluator, users: Tensor) -> None:
-    """Raise `InputError` for users who are no rows of the user groups or slices."""
-    if "user_groups" in evaluator.inputs:
-        check_users(users, evaluator.inputs["user_groups"].size, "user_groups")
+    """Raise `InputError` for users who are no rows of an input of users or of slices."""
+    for name, value in evaluator.user_inputs.items():
+        check_users(users, value.size, name)
     for name, labels in evaluator.slices.items():
         check_users(users, labels.size, f"slices[{name!r}]")
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._input_kinds import built_in_inputs
 from weft.batch.topk import TopK
 from weft.data import Train
 from weft.data.popularity import check_pop_ratio, check_unseen
@@ -38,13 +39,14 @@ class _PopularityMetric(UserAverageTopKMetric):
     """A number per list, over all lists or those of users with a relevant item."""
 
     family = "bias"
+    needs = built_in_inputs("train")
     is_exposure_metric = True
     bounds: Bounds = (0.0, None)
     undefined = "no list counts"
 
-    def __init__(self, k: int, *, train: Any, users: str = "lists", **settings: Any) -> None:
+    def __init__(self, k: int, *, users: str = "lists", **settings: Any) -> None:
         super().__init__(k, **settings)
-        self._train = Train.read(train)
+        self._train: Train = self.inputs["train"]
         self.users = check_choice("users", users, POPULATIONS)
 
 
@@ -167,6 +169,7 @@ class _HeadAndTail(TopKMetric, SummedMetric):
     """
 
     family = "bias"
+    needs = built_in_inputs("train")
     higher_is_better = False
     bounds: Bounds = (0.0, 1.0)
     target = 0.0
@@ -175,9 +178,9 @@ class _HeadAndTail(TopKMetric, SummedMetric):
         "in personalized ranking systems, doi 10.1145/3397271.3401177"
     )
 
-    def __init__(self, k: int, *, train: Any, pop_ratio: float = 0.8, **settings: Any) -> None:
+    def __init__(self, k: int, *, pop_ratio: float = 0.8, **settings: Any) -> None:
         super().__init__(k, **settings)
-        self._train = Train.read(train)
+        self._train: Train = self.inputs["train"]
         self.pop_ratio = check_pop_ratio(pop_ratio)
 
     def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.data import Label, Train
-from weft.data.labels import read_positional_labels
+from weft._input_kinds import built_in_inputs
+from weft.data import Label, Labels, Train
 from weft.errors import InputError
 from weft.metrics.accumulators import Accumulator, GroupExposure
 from weft.metrics.base.formulas import SummedMetric
@@ -28,6 +28,7 @@ class _BiasDisparity(SummedMetric):
     """A number for each pair of a user group and an item cluster."""
 
     family = "fairness"
+    needs = built_in_inputs("user_groups", "item_clusters")
     has_scalar_value = False
     bounds: Bounds = (0.0, None)
     target = 1.0
@@ -36,18 +37,12 @@ class _BiasDisparity(SummedMetric):
         "doi 10.48550/arXiv.1811.01461"
     )
 
-    def __init__(
-        self,
-        *,
-        user_groups: Any,
-        item_clusters: Any,
-        num_users: int | None = None,
-        num_items: int | None = None,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self._groups = read_positional_labels(user_groups, "user_groups", "user", num_users)
-        self._clusters = read_positional_labels(item_clusters, "item_clusters", "item", num_items)
+        self._groups: Labels = self.inputs["user_groups"]
+        self._clusters: Labels = self.inputs["item_clusters"]
+        if "train" in self.inputs:
+            self._check_users(self.inputs["train"])
 
     def accumulators(self) -> tuple[Accumulator, ...]:
         return ()
@@ -60,24 +55,20 @@ class _BiasDisparity(SummedMetric):
         catalogue = self._clusters.sizes.to(counts.device, counts.dtype)
         return rates(by_cluster, by_cluster.sum(1, keepdim=True)) / (catalogue / catalogue.sum())
 
-    def _train_bias(self, train: Train) -> Tensor:
-        counts = train.count_by_label(self._groups, self._clusters)
+    def _train_bias(self) -> Tensor:
+        counts = self.inputs["train"].count_by_label(self._groups, self._clusters)
         return self._bias(torch.as_tensor(counts, dtype=torch.float64))
 
     def _list_bias(self, state: StateView) -> Tensor:
         return self._bias(state[GroupExposure(self._groups, self._clusters)])
 
-    def _read_train(
-        self, data: Any, *, num_users: int | None = None, num_items: int | None = None, **_: Any
-    ) -> Train:
-        """Return train; raises `InputError` if it has more users than there are labels."""
-        train = Train.read(data, num_users, num_items)
+    def _check_users(self, train: Train) -> None:
+        """Raise `InputError` if train has more users than there are labels."""
         if self._groups.size < train.interactions.num_users:
             raise InputError(
                 f"user_groups has labels for {self._groups.size} users, but train has "
                 f"{train.interactions.num_users}; give a label or None for each."
             )
-        return train
 
     def _by_label(self, table: Tensor) -> Mapping[tuple[Label, ...], Tensor]:
         groups, clusters = self._groups.names, self._clusters.names
@@ -112,15 +103,12 @@ class BiasDisparityBS(_BiasDisparity):
     BiasDisparityBS[M, b] 1.3333
     """
 
+    needs = built_in_inputs("train", "user_groups", "item_clusters")
     has_expected_tie_form = True  # there are no lists, and so no ties
     undefined = undefined_cell = "the group has no train interaction with an item that has a label"
 
-    def __init__(self, *, train: Any, **settings: Any) -> None:
-        super().__init__(**settings)
-        self._train = self._read_train(train, **settings)
-
     def compute_value(self, state: StateView) -> Mapping[tuple[Label, ...], Tensor]:
-        return self._by_label(self._train_bias(self._train))
+        return self._by_label(self._train_bias())
 
 
 @register
@@ -175,6 +163,7 @@ class BiasDisparityBD(BiasDisparityBR):
     {'BiasDisparityBD@1[M, a]': 2.0, 'BiasDisparityBD@1[M, b]': -1.0}
     """
 
+    needs = built_in_inputs("train", "user_groups", "item_clusters")
     bounds: Bounds = (-1.0, None)
     target = 0.0
     undefined = undefined_cell = (
@@ -182,12 +171,8 @@ class BiasDisparityBD(BiasDisparityBR):
         "label"
     )
 
-    def __init__(self, k: int, *, train: Any, **settings: Any) -> None:
-        super().__init__(k, **settings)
-        self._train = self._read_train(train, **settings)
-
     def compute_value(self, state: StateView) -> Mapping[tuple[Label, ...], Tensor]:
         list_bias = self._list_bias(state)
-        train_bias = self._train_bias(self._train).to(list_bias.device)
+        train_bias = self._train_bias().to(list_bias.device)
         change = (list_bias - train_bias) / torch.where(train_bias > 0, train_bias, torch.nan)
         return self._by_label(change)

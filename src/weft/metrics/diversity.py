@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._input_kinds import built_in_inputs
 from weft.batch.topk import TopK
-from weft.data.features import read_positional_features
+from weft.data import Features
 from weft.errors import SettingError, check_bool, check_choice, check_int
 from weft.metrics.accumulators import Contribution, ItemAccumulator, ItemExposure
 from weft.metrics.base.formulas import POPULATIONS, SummedMetric, UserAverageTopKMetric
@@ -197,6 +198,7 @@ class SRecall(UserAverageTopKMetric):
     """
 
     family = "diversity"
+    needs = built_in_inputs("item_features")
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
     undefined = "no user has a relevant item with a feature"
@@ -209,14 +211,12 @@ class SRecall(UserAverageTopKMetric):
         self,
         k: int,
         *,
-        item_features: Any,
-        num_items: int | None = None,
         denominator: str = "relevant",
         numerator: str = "relevant",
         **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
-        self._features = read_positional_features(item_features, num_items)
+        self._features: Features = self.inputs["item_features"]
         self.denominator = check_choice("denominator", denominator, ("relevant", "catalogue"))
         self.numerator = check_choice("numerator", numerator, ("relevant", "list"))
         self.is_exposure_metric = self.numerator == "list"

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._input_kinds import built_in_inputs
 from weft.batch.gains import GAINS
 from weft.batch.topk import TopK
-from weft.data import Label
-from weft.data.labels import read_positional_labels
+from weft.data import Label, Labels
 from weft.errors import check_bool, check_choice
 from weft.metrics.accumulators import (
     Accumulator,
@@ -59,11 +59,11 @@ class _FairnessMetric(TopKMetric, SummedMetric):
 class _ClusterMetric(_FairnessMetric):
     """A comparison of item clusters."""
 
-    def __init__(
-        self, k: int, *, item_clusters: Any, num_items: int | None = None, **settings: Any
-    ) -> None:
+    needs = built_in_inputs("item_clusters")
+
+    def __init__(self, k: int, **settings: Any) -> None:
         super().__init__(k, **settings)
-        self._clusters = read_positional_labels(item_clusters, "item_clusters", "item", num_items)
+        self._clusters: Labels = self.inputs["item_clusters"]
         self._num_items = len(self._clusters.codes)
 
     def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:
@@ -248,13 +248,12 @@ class ItemMADRating(_ItemMAD):
 class _UserMAD(_FairnessMetric):
     """The mean of a value per user over each user group, compared between groups."""
 
+    needs = built_in_inputs("user_groups")
     reference = _DELDJOO
 
-    def __init__(
-        self, k: int, *, user_groups: Any, num_users: int | None = None, **settings: Any
-    ) -> None:
+    def __init__(self, k: int, **settings: Any) -> None:
         super().__init__(k, **settings)
-        self._groups = read_positional_labels(user_groups, "user_groups", "user", num_users)
+        self._groups: Labels = self.inputs["user_groups"]
 
     def compute_value(self, state: StateView) -> Tensor:
         total, users = state[self.accumulators()[0]].reshape(2, -1)

@@ -13,12 +13,12 @@ from types import MappingProxyType
 from typing import Any
 
 from weft.errors import SettingError, check_choice, setting_ref
+from weft.metrics.declarations import metric_parameters
 from weft.metrics.names import MetricSpec, parse_name
 from weft.metrics.registry import (
     canonical_name,
     find_metric,
     is_metric_class,
-    metric_parameters,
 )
 
 

@@ -10,17 +10,28 @@ import importlib.metadata
 import inspect
 from collections.abc import Hashable, Iterable, Mapping, Set
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from weft._input_kinds import BUILT_IN_INPUTS, InputKind
 from weft.errors import (
     InputError,
-    MissingInput,
     SettingError,
     UnknownMetric,
     UnknownParameter,
     check_type,
     did_you_mean,
     setting_ref,
+)
+from weft.metrics.declarations import (
+    SIZES,
+    constructor_parameters,
+    declared_inputs,
+    merge_kinds,
+    metric_parameters,
+    missing_input_error,
+    required_inputs,
+    unknown_input_error,
 )
 from weft.metrics.names import MetricSpec, holds_data, parse_name, restore_data
 
@@ -43,17 +54,8 @@ FAMILIES = (
     "multi-objective",
 )
 
-# Constructor arguments that a run supplies, not the user: description, and accepted forms.
-RUN_INPUTS = {
-    "num_users": ("the number of users", ""),
-    "num_items": ("the number of items of the catalogue", ""),
-    "train": ("the train interactions", "a file, a frame, a matrix or {user: [items]}"),
-    "user_groups": ("a label per user", "a file, a frame or {user: label}"),
-    "item_clusters": ("a label per item", "a file, a frame or {item: label}"),
-    "item_features": ("the features of each item", "a file, a frame or {item: [features]}"),
-}
-# Settings that all metrics of a run share, so that they are not part of a name.
-METRIC_SETTINGS = ("relevance_threshold", "ties", "seed", "empty_users")
+# Stands for empty inputs of every kind, for metrics that are built for their properties.
+EMPTY_INPUTS: Mapping[str, Any] = MappingProxyType({})
 
 
 def register(metric: MetricClass) -> MetricClass:
@@ -133,37 +135,6 @@ def find_metric(name: str) -> type[BaseMetric]:
     return metric
 
 
-# --------------------------------------------------------------------------------------------------
-# What a constructor takes
-
-_STARRED = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-
-
-@cache
-def constructor_parameters(metric: type[BaseMetric]) -> dict[str, inspect.Parameter]:
-    """Return the named parameters of a constructor.
-
-    Constructors of Weft pass `**settings` on to their base class, and have its parameters too. An
-    author's constructor may set those of its base class, and has only its own."""
-    parameters: dict[str, inspect.Parameter] = {}
-    for base in (base for base in metric.__mro__ if "__init__" in vars(base)):
-        # Not inspect.signature(base), from which the metaclass's __call__ hides the constructor.
-        _, *own = inspect.signature(vars(base)["__init__"]).parameters.values()
-        named = [one for one in own if one.kind not in _STARRED]
-        parameters |= {one.name: one for one in named if one.name not in parameters}
-        if len(named) == len(own) or not base.__module__.startswith("weft."):
-            break
-    return parameters
-
-
-@cache
-def metric_parameters(metric: type[BaseMetric]) -> dict[str, inspect.Parameter]:
-    """Return the parameters that a user can set, in constructor order, without the cut-off."""
-    supplied = ("k", "inputs", "nan_scores", *RUN_INPUTS, *METRIC_SETTINGS)
-    parameters = constructor_parameters(metric).items()
-    return {name: parameter for name, parameter in parameters if name not in supplied}
-
-
 @cache
 def _required_parameters(metric: type[BaseMetric]) -> frozenset[str]:
     """Return the parameters without a default."""
@@ -177,21 +148,6 @@ def _required_parameters(metric: type[BaseMetric]) -> frozenset[str]:
 def needs_cutoff(metric: str | type[BaseMetric]) -> bool:
     """Return whether a metric depends on a cut-off."""
     return "k" in constructor_parameters(find_metric(metric) if isinstance(metric, str) else metric)
-
-
-@cache
-def required_inputs(metric: type[BaseMetric]) -> frozenset[str]:
-    """Return the inputs of a run that the constructor requires."""
-    return frozenset(
-        name
-        for name, parameter in constructor_parameters(metric).items()
-        if name in RUN_INPUTS and parameter.default is inspect.Parameter.empty
-    )
-
-
-def accepted_inputs(metric: type[BaseMetric]) -> frozenset[str]:
-    """Return the inputs of a run that the constructor has a parameter for."""
-    return frozenset(constructor_parameters(metric)) & RUN_INPUTS.keys()
 
 
 # --------------------------------------------------------------------------------------------------
@@ -216,11 +172,12 @@ def build_metric(
     check_type("inputs", inputs, Mapping, "a dict of inputs by name")
     metric = metric_class or find_metric(spec.name)
     signature, arguments = constructor_parameters(metric), _read_arguments(spec, metric)
-    if missing := required_inputs(metric) - inputs.keys():
-        raise missing_input_error({str(spec): missing})
-    for name in RUN_INPUTS:
-        if name in inputs and name in signature:
-            arguments[name] = inputs[name]
+    declared = declared_inputs(metric)
+    given = _empty_inputs(declared) if inputs is EMPTY_INPUTS else inputs
+    if missing := required_inputs(metric) - given.keys():
+        raise missing_input_error({str(spec): missing}, declared)
+    names = signature.keys() & (SIZES.keys() | declared.keys())
+    arguments |= {name: given[name] for name in names if name in given}
     if "inputs" in signature:  # a composite, which passes them on to its components
         arguments["inputs"] = inputs
     if not standalone:
@@ -273,22 +230,6 @@ def _find_parameter(written: str, metric: type[BaseMetric]) -> str:
     )
 
 
-def missing_input_error(missing: Mapping[str, Set[str]]) -> MissingInput:
-    """Return the error for metrics (by name) that lack inputs, with how to supply each input."""
-    by_input: dict[str, list[str]] = {}
-    for metric, names in missing.items():
-        for name in sorted(names):
-            by_input.setdefault(name, []).append(metric)
-    lines = []
-    for name, metrics in by_input.items():
-        description, forms = RUN_INPUTS[name]
-        lines.append(
-            f"{', '.join(metrics)} {'need' if len(metrics) > 1 else 'needs'} {name}, "
-            f"{description}; give {setting_ref(name)}{f' ({forms})' if forms else ''}."
-        )
-    return MissingInput("\n".join(lines))
-
-
 def prototype(spec: MetricSpec, metric_class: type[BaseMetric] | None = None) -> BaseMetric:
     """Return a metric without states, built with empty inputs, for its name and its properties.
 
@@ -298,20 +239,18 @@ def prototype(spec: MetricSpec, metric_class: type[BaseMetric] | None = None) ->
     key = (metric, spec, str(spec))  # 1, 1.0 and True are equal, but printed differently
     if key in _prototypes:
         return _prototypes[key]
-    from weft.data import NO_FEATURES, NO_LABELS, NO_TRAIN
-
-    inputs = {
-        "num_users": 1,
-        "num_items": 1,
-        "train": NO_TRAIN,
-        "user_groups": NO_LABELS,
-        "item_clusters": NO_LABELS,
-        "item_features": NO_FEATURES,
-    }
-    built = build_metric(spec, metric_class=metric, inputs=inputs, standalone=False)
+    built = build_metric(spec, metric_class=metric, inputs=EMPTY_INPUTS, standalone=False)
     if not holds_data(spec):
         _prototypes[key] = built
     return built
+
+
+def _empty_inputs(declared: Mapping[str, InputKind]) -> dict[str, Any]:
+    """Return inputs of no user and no item."""
+    from weft.data.side_inputs import empty_input
+
+    sizes = dict.fromkeys(SIZES, 1)
+    return sizes | {name: empty_input(kind) for name, kind in declared.items()}
 
 
 def example_spec(metric: type[BaseMetric], k: int = 5) -> MetricSpec:
@@ -340,6 +279,7 @@ def expand_metrics(
     cutoffs: list[int | None] = list(top_k)
     specs: dict[MetricSpec, type[BaseMetric]] = {}
     missing: dict[str, Set[str]] = {}
+    kinds: dict[str, tuple[str, InputKind]] = {}
     for requested in metrics:
         spec, metric = _resolve_metric(requested)
         own_cutoffs = (
@@ -352,6 +292,7 @@ def expand_metrics(
             )
         # Parameters do not depend on the cut-off: one prototype is enough.
         built = prototype(spec.with_cutoff(own_cutoffs[0]), metric)
+        merge_kinds(kinds, str(built.spec.with_cutoff(None)), built.declared_inputs())
         if lacking := built.needed_inputs() - available:
             missing[str(built.spec)] = lacking
         for k in own_cutoffs:
@@ -361,13 +302,37 @@ def expand_metrics(
                     f"two different metrics are named {name}; rename one of the classes."
                 )
     if missing:
-        raise missing_input_error(missing)
+        raise missing_input_error(missing, {name: kind for name, (_, kind) in kinds.items()})
     if not specs:
         raise SettingError(
             "no metrics were asked for; give for example "
             f"{setting_ref('metrics', ['nDCG', 'Recall'])}."
         )
     return specs
+
+
+def find_input_kinds(names: Iterable[str], metrics: Iterable[Any]) -> dict[str, InputKind]:
+    """Return the kinds of inputs that are given to a run of some metrics, by name.
+
+    Inputs that none of them declares may be of another metric that is registered. Raises
+    `SettingError` for a name that no metric declares."""
+    kinds = {name: kind for name, kind in BUILT_IN_INPUTS.items() if name in set(names)}
+    others = [name for name in names if name not in kinds]
+    if not others:
+        return kinds
+    known: dict[str, tuple[str, InputKind]] = {}
+    for requested in metrics:
+        spec, metric = _resolve_metric(requested)
+        cutoff = (spec.k or 1) if "k" in constructor_parameters(metric) else spec.k
+        built = prototype(spec.with_cutoff(cutoff), metric)
+        merge_kinds(known, str(spec), built.declared_inputs())
+    declared = {name: kind for name, (_, kind) in known.items()}
+    for registered in all_metrics():
+        declared = {**declared_inputs(registered), **declared}
+    for name in others:
+        if name not in declared:
+            raise unknown_input_error(name, declared.keys() | BUILT_IN_INPUTS.keys())
+    return kinds | {name: declared[name] for name in others}
 
 
 def _resolve_metric(requested: Any) -> tuple[MetricSpec, type[BaseMetric]]:

@@ -15,13 +15,12 @@ from weft.errors import SettingError, UnknownMetric
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
 from weft.metrics.base.metric import BaseMetric
+from weft.metrics.declarations import metric_parameters
 from weft.metrics.names import MetricSpec, format_labels, parse_name
 from weft.metrics.profiles import PROFILES, apply_profile, tool_definitions
 from weft.metrics.registry import (
-    RUN_INPUTS,
     example_spec,
     find_metric,
-    metric_parameters,
     needs_cutoff,
     prototype,
 )
@@ -100,8 +99,8 @@ def value_range(metric: BaseMetric | type[BaseMetric]) -> str:
 
 def needed_inputs(metric: type[BaseMetric]) -> list[str]:
     """Return the inputs of a run that the metric needs, without sizes, which every run knows."""
-    needed = prototype(example_spec(metric)).needed_inputs()
-    return [name for name in RUN_INPUTS if name in needed and not name.startswith("num_")]
+    built = prototype(example_spec(metric))
+    return [name for name in built.declared_inputs() if name in built.needed_inputs()]
 
 
 def sampling_text(metric: type[BaseMetric]) -> str:

@@ -12,9 +12,11 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from weft._input_kinds import BUILT_IN_INPUTS
 from weft.metrics.base.metric import BaseMetric
+from weft.metrics.declarations import metric_parameters
 from weft.metrics.profiles import PROFILES, Profile
-from weft.metrics.registry import FAMILIES, RUN_INPUTS, built_in_metrics, metric_parameters
+from weft.metrics.registry import FAMILIES, built_in_metrics
 from weft.report import definitions
 
 
@@ -60,7 +62,10 @@ def metric_page(metric: type[BaseMetric]) -> str:
     lines = [f"# {definitions.title(metric)}", "", description.summary, ""]
     if description.definition:
         lines += [description.definition, ""]
-    inputs = (f"`{name}`, {RUN_INPUTS[name][0]}" for name in definitions.needed_inputs(metric))
+    inputs = (
+        f"`{name}`, {BUILT_IN_INPUTS[name].describe()}"
+        for name in definitions.needed_inputs(metric)
+    )
     facts = [
         ("family", metric.family),
         ("better", definitions.direction(metric)),

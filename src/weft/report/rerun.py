@@ -9,12 +9,13 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from weft._input_kinds import SIDE_INPUTS
 from weft.data.positions import POSITIONS
 from weft.errors import SettingError
 from weft.evaluation.result import Result
 from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.names import parse_name
-from weft.metrics.registry import RUN_INPUTS, prototype
+from weft.metrics.registry import prototype
 from weft.report.context import ReportContext
 from weft.report.result_folder import file_names
 from weft.statistics import Comparison, compare
@@ -142,9 +143,8 @@ def _inputs(result: Result) -> list[str]:
             names |= prototype(parse_name(value.plain_name)).needed_inputs()
         except SettingError:  # not registered here
             continue
-    order = ("train", "users", "items", *RUN_INPUTS)
-    counts = {"num_users", "num_items"}
-    return sorted((names - counts) & set(order), key=order.index)
+    order = ("train", "users", "items", *SIDE_INPUTS)
+    return sorted(names & set(order), key=order.index)
 
 
 def _metric_arguments(result: Result) -> list[str]:

@@ -20,8 +20,9 @@ from weft.batch.blocks import MetricBlock, compute_block
 from weft.metrics.base.formulas import SummedMetric
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.base.value_labels import read_values
+from weft.metrics.declarations import constructor_parameters
 from weft.metrics.names import MetricSpec, format_labels, parse_name
-from weft.metrics.registry import canonical_name, constructor_parameters, find_metric
+from weft.metrics.registry import canonical_name, find_metric
 from weft.testing.subject import NUM_ITEMS, NUM_USERS, Subject
 
 Check = Callable[[Subject], str | None]

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.data.evaluation_inputs import LABEL_INPUTS, read_positional_inputs
+from weft._input_kinds import BUILT_IN_INPUTS
+from weft.data.side_inputs import read_positional_inputs
 from weft.errors import InputError
 from weft.evaluation.evaluator import Evaluator
 from weft.metrics.base.metric import BaseMetric
@@ -47,10 +48,7 @@ class Subject:
 
     def build(self, spec: MetricSpec | None = None) -> BaseMetric:
         """Return the metric, or another one, with all inputs in the form that a run gives."""
-        labels = {name: self.inputs[name] for name in LABEL_INPUTS}
-        inputs = read_positional_inputs(
-            self.inputs["train"], labels, NUM_USERS, NUM_ITEMS, feature_separator=None
-        )
+        inputs = read_positional_inputs(self.inputs, BUILT_IN_INPUTS, **self.sizes)
         return build_metric(spec or self.spec, inputs=inputs)
 
     def with_items(self, order: Tensor) -> dict[str, Any]:

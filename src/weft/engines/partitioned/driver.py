@@ -17,17 +17,20 @@ import torch
 from torch import Tensor
 
 from weft._choices import CandidatePool, choices
-from weft.data import Vocabulary, read_features, read_labels
+from weft._input_kinds import BUILT_IN_INPUTS
+from weft.data import Vocabulary
 from weft.data.dataset import GlobalStats
 from weft.data.evaluation_inputs import LISTS_NAME_USERS
 from weft.data.interactions import digest_sums
 from weft.data.labels import GroupNames
 from weft.data.popularity import TrainTotals
 from weft.data.positions import PositionalIds, are_positions, check_declared
+from weft.data.side_inputs import read_item_inputs
 from weft.data.slices import UserSlice, parse_slices
 from weft.data.sources import Factors, Model
 from weft.data.topk_items import TopKItems
 from weft.engines.partitioned.global_stats import (
+    ITEM_SIDE_INPUTS,
     Arguments,
     Origins,
     add_slice_edges,
@@ -66,7 +69,7 @@ _COLUMNS = {
     "user_groups": ("user", "label"),
     "candidates": ("user", "item"),
 }
-ITEM_INPUTS = ("items", "item_clusters", "item_features")
+ITEM_INPUTS = ("items", *ITEM_SIDE_INPUTS)
 _IN_PARTITIONS = True  # replaces data that is in the partitions
 
 
@@ -126,6 +129,11 @@ def _check_supported(arguments: Arguments, *, has_lists: bool, engine: str) -> N
         raise SettingError(
             f"{setting_ref('checkpoint')} is for an evaluation in one process; {engine} itself "
             "computes again what is lost. Leave it out."
+        )
+    if arguments["inputs"] is not None:
+        raise SettingError(
+            f"{setting_ref('inputs')} is not supported on {engine} yet; evaluate in one process "
+            "with weft.evaluate."
         )
     for name in ("truth", "train", "candidates", "items", "item_clusters"):
         data = arguments[name]
@@ -262,10 +270,7 @@ def _empty_stats(arguments: Arguments, slices: Sequence[UserSlice]) -> GlobalSta
     totals = None
     if arguments["train"] is not None:
         totals = TrainTotals(np.zeros(items.size, dtype=np.int64), 0)
-    labels: dict[str, Any] = {}
-    if arguments["item_clusters"] is not None:
-        labels["item_clusters"] = read_labels({}, "item_clusters", items)
-    if arguments["item_features"] is not None:
-        labels["item_features"] = read_features({}, "item_features", items)
+    given: dict[str, Any] = {name: {} for name in ITEM_SIDE_INPUTS if arguments[name] is not None}
+    labels = read_item_inputs(given, BUILT_IN_INPUTS, items, num_in_order=0)
     names = ["user_groups", *(each.where for each in slices)]
     return GlobalStats(items, totals, labels, dict.fromkeys(names, GroupNames((), [])))

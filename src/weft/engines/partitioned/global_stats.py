@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from weft._input_kinds import BUILT_IN_INPUTS, SIDE_INPUTS
 from weft.data import Label, Vocabulary, read_labels
 from weft.data.common_ids import NO_HITS, check_common_items, no_common_user
 from weft.data.dataset import GlobalStats
 from weft.data.evaluation_inputs import read_ids
-from weft.data.features import read_item_labels
 from weft.data.label_readers import number_labels
 from weft.data.labels import GroupNames
 from weft.data.popularity import TrainTotals
 from weft.data.positions import PositionalIds, describe_ids
 from weft.data.readers.files import is_file, read_table
+from weft.data.side_inputs import read_item_inputs, with_separator
 from weft.data.slices import are_integers, format_ranges, parse_slices, slice_numbers
 from weft.data.vocabulary import distinct_ids
 from weft.engines.partitioned.order_statistics import PartitionedFloats
@@ -46,6 +47,7 @@ Arguments = Mapping[str, Any]  # those of `weft.evaluate`, by name
 Origins = Mapping[str, InputOrigin]  # by input
 
 _MAX_EXAMPLES = 3  # ids that a message shows
+ITEM_SIDE_INPUTS = tuple(name for name in SIDE_INPUTS if BUILT_IN_INPUTS[name].axis == "item")
 
 
 def build_partition_run(
@@ -62,7 +64,7 @@ def build_partition_run(
         if (table := tables.get(f"slices[{name!r}]")) is not None:
             slices[name] = {**definition, "of": table} if isinstance(definition, dict) else table
     inputs |= {"slices": slices or None, "progress": False, "checkpoint": None, "items": None}
-    inputs |= {name: stats.labels.get(name) for name in ("item_clusters", "item_features")}
+    inputs |= {name: stats.item_inputs.get(name) for name in ITEM_SIDE_INPUTS}
     data, settings = read_arguments({**arguments, **inputs})
     return PreparedEvaluation(data, settings, stats).start(data.source)
 
@@ -197,28 +199,25 @@ def build_global_stats(
         "item": [summary.items[name] for name in positions.inputs],
     }
     notes = (*_overlap_notes(summary, origins), *positions.notes(ids))
-    labels = _read_item_labels(arguments, items)
+    item_inputs = _read_item_inputs(arguments, items)
     groups = {
         name: GroupNames(number_labels(list(names), name)[0], None, num_unknown)
         for name, (names, num_unknown) in summary.labels.items()
     }
     listed = [kind for kind in ("user", "item") if arguments[f"{kind}s"] is not None]
     described = describe_ids(positions.sizes, listed, has_lists="source" in origins)
-    return GlobalStats(items, _count_train(summary, items), labels, groups, notes, described)
+    return GlobalStats(items, _count_train(summary, items), item_inputs, groups, notes, described)
 
 
-def _read_item_labels(arguments: Arguments, items: Vocabulary) -> dict[str, Any]:
+def _read_item_inputs(arguments: Arguments, items: Vocabulary) -> dict[str, Any]:
     given = {
         name: read_table(data, name) if is_file(data) else data
-        for name in ("item_clusters", "item_features")
+        for name in ITEM_SIDE_INPUTS
         if (data := arguments[name]) is not None
     }
-    return read_item_labels(
-        given,
-        items,
-        num_in_order=0 if arguments["items"] is None else items.size,
-        feature_separator=arguments["feature_separator"],
-    )
+    in_order = 0 if arguments["items"] is None else items.size
+    kinds = with_separator(BUILT_IN_INPUTS, arguments["feature_separator"])
+    return read_item_inputs(given, kinds, items, num_in_order=in_order)
 
 
 def _check_rows(summary: PartitionSummary, origins: Origins, positions: PositionalIds) -> None:

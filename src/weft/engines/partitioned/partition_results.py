@@ -102,7 +102,7 @@ def evaluate_partition(
 
 
 def _count_train_by_label(dataset: EvaluationData) -> Integers | None:
-    groups, clusters = dataset.labels.get("user_groups"), dataset.labels.get("item_clusters")
+    groups, clusters = dataset.side.get("user_groups"), dataset.side.get("item_clusters")
     if dataset.train is None or not isinstance(groups, Labels) or not isinstance(clusters, Labels):
         return None
     return dataset.train.count_by_label(groups, clusters)

@@ -22,7 +22,7 @@ from weft.metrics.base.formulas import ComputedValue
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.base.value_labels import read_values
 from weft.metrics.names import MetricSpec, parse_name
-from weft.metrics.registry import needs_cutoff
+from weft.metrics.registry import EMPTY_INPUTS, needs_cutoff
 from weft.metrics.state_layout import StateView
 
 
@@ -205,10 +205,12 @@ def _join_settings(metrics: Sequence[BaseMetric], given: dict[str, Any]) -> dict
 
 def _join_inputs(
     metrics: Sequence[BaseMetric], given: Mapping[str, Any] | None
-) -> dict[str, Any] | None:
+) -> Mapping[str, Any] | None:
     """Return the inputs of a composite: those given, and those of its metric objects.
 
     Raises `SettingError` if metric objects have different ones."""
+    if given is EMPTY_INPUTS:
+        return given
     joined: dict[str, Any] = {}
     for metric in metrics:
         sizes = {name: getattr(metric, name, None) for name in ("num_users", "num_items")}

@@ -13,6 +13,7 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor
 
+from weft._input_kinds import InputKind
 from weft.batch.topk import TopK
 from weft.errors import MissingInput, SettingError, UnknownMetric
 from weft.metrics.accumulators import Accumulator
@@ -23,6 +24,7 @@ from weft.metrics.base.formulas import (
     UserMeanMetric,
 )
 from weft.metrics.base.metric import BaseMetric
+from weft.metrics.declarations import merge_kinds
 from weft.metrics.names import MetricSpec, parse_name
 from weft.metrics.registry import build_metric, find_metric, needs_cutoff
 from weft.metrics.state_layout import StateView
@@ -172,6 +174,12 @@ class CombinedMetric(SummedMetric):
 
     def needed_inputs(self) -> Set[str]:
         return frozenset[str]().union(*(metric.needed_inputs() for metric in self.components))
+
+    def declared_inputs(self) -> Mapping[str, InputKind]:
+        kinds: dict[str, tuple[str, InputKind]] = {}
+        for metric in self.components:
+            merge_kinds(kinds, type(metric).__name__, metric.declared_inputs())
+        return {name: kind for name, (_, kind) in kinds.items()}
 
     def used_gains(self) -> Set[str]:
         return frozenset[str]().union(*(metric.used_gains() for metric in self.components))

@@ -22,7 +22,7 @@ from weft.batch.batch import Batch
 from weft.batch.blocks import MetricBlock, block_arguments, metric_block
 from weft.batch.input_validation import DeferredValidation
 from weft.batch.topk import TopK
-from weft.data import Label, Labels
+from weft.data import Label
 from weft.errors import InputError, SettingError, check_choice
 from weft.metrics.accumulators import (
     Accumulator,
@@ -104,7 +104,12 @@ class SummedMetric(ArithmeticOperators):
             cutoffs = self.accumulator_cutoffs(() if self.k is None else (self.k,))
             self._layout = StateLayout(cutoffs, has_standard_errors=False)
             self._item_counts = self.known_item_counts()
-            self._user_groups: Labels | None = self.own_inputs().get("user_groups")
+            kinds = self.declared_inputs()
+            self._user_inputs = {
+                name: value
+                for name, value in self.own_inputs().items()
+                if kinds[name].axis == "user"
+            }
             sums = torch.zeros(self._layout.size, dtype=torch.float64)
             self.add_state("sums", sums, dist_reduce_fx="sum")
 
@@ -125,12 +130,11 @@ class SummedMetric(ArithmeticOperators):
                     f"preds has {batch.truth.num_items} items, but {type(self).__name__} was made "
                     f"for {size}; give one column per item."
                 )
-        groups = self._user_groups
-        if groups is not None:
-            check_users(batch.users, groups.size, "user_groups")
+        for name, value in self._user_inputs.items():
+            check_users(batch.users, value.size, name)
             if not batch.is_host_readable:
                 validation = DeferredValidation()  # not that of the batch, which others share
-                validation.add("bad_users", count_users_outside(batch.users, groups.size))
+                validation.add("bad_users", count_users_outside(batch.users, value.size))
                 self.faults_on_device = self.faults_on_device + validation.counts(batch.device)
 
     def known_item_counts(self) -> set[int]:

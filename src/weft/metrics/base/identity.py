@@ -11,8 +11,8 @@ from torch import nn
 from torchmetrics.metric import Metric as TorchMetric
 
 from weft.errors import SettingError
+from weft.metrics.declarations import metric_parameters
 from weft.metrics.names import MetricSpec, as_value
-from weft.metrics.registry import metric_parameters
 
 if TYPE_CHECKING:
     from weft.metrics.base.metric import BaseMetric
@@ -41,7 +41,7 @@ def check_same_metric(metric: BaseMetric, other: BaseMetric) -> None:
         )
     other_inputs = other.own_inputs()
     for name, value in metric.own_inputs().items():
-        if not value.equals(other_inputs[name]):
+        if name not in other_inputs or not value.equals(other_inputs[name]):
             raise SettingError(
                 f"{metric.spec} cannot absorb a metric that was made with another {name}."
             )

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from weft._choices import EmptyUsers, NanScores, choices
+from weft._input_kinds import InputKind
 from weft.batch.batch import Batch, BatchInputs, RankingOptions, rank_batch
 from weft.batch.blocks import MetricBlock, block_arguments
 from weft.batch.gains import GAINS
-from weft.data import Features, Labels, Train
+from weft.data import Train
 from weft.data.devices import DEFERRED_ERRORS, raise_deferred_errors, run_eagerly
 from weft.data.targets import read_target
 from weft.errors import InputError, SettingError, check_choice, check_int, check_threshold
@@ -37,18 +38,17 @@ from weft.metrics.base.identity import build_spec, check_same_metric
 from weft.metrics.base.shared_batches import SHARED_BATCHES
 from weft.metrics.base.stateful import Bounds as Bounds
 from weft.metrics.base.stateful import MetricType, StatefulMetric
+from weft.metrics.declarations import (
+    METRIC_SETTINGS,
+    check_needs,
+    declared_inputs,
+    metric_parameters,
+    required_inputs,
+)
 from weft.metrics.names import MetricSpec, holds_data
-from weft.metrics.registry import METRIC_SETTINGS, metric_parameters, required_inputs
 from weft.ranking import TieRule, top_k
 
 EMPTY_USERS = choices(EmptyUsers)
-# Inputs of a run, and the attributes under which metrics keep them.
-_INPUT_ATTRIBUTES = {
-    "train": "_train",
-    "user_groups": "_groups",
-    "item_clusters": "_clusters",
-    "item_features": "_features",
-}
 
 
 class BaseMetric(StatefulMetric, metaclass=MetricType):
@@ -61,6 +61,11 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
     # The best value, if it is neither the highest nor the lowest, or has a meaning.
     target: float | None = None
     k: int | None = None
+
+    # What the metric reads besides scores and truth, by name; callers give these inputs to the run,
+    # or to a metric on its own as arguments.
+    needs: ClassVar[Mapping[str, InputKind]] = {}
+    inputs: Mapping[str, Any]  # the declared inputs that were given, encoded
 
     family: ClassVar[str] = "custom"
     reference: ClassVar[str] = ""
@@ -126,6 +131,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         MetricType.definitions[name] += 1
         cls._definition = MetricType.definitions[name]
         check_components(cls.__name__, cls._REQUIRED_COMPONENTS)
+        check_needs(cls.__name__, cls.needs)
         update = cls.__dict__.get("update")
         if update is None:
             return
@@ -176,6 +182,10 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         """Return the names of the inputs of the run that the metric requires."""
         return required_inputs(type(self))
 
+    def declared_inputs(self) -> Mapping[str, InputKind]:
+        """Return the kinds of all inputs that the metric may read, by name."""
+        return declared_inputs(type(self))
+
     def used_gains(self) -> Set[str]:
         """Return the gains in which ratings enter the value, by the parameter `gain`."""
         gain = getattr(self, "gain", None)
@@ -183,21 +193,17 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
 
     def own_inputs(self) -> dict[str, Any]:
         """Return the inputs that the metric was built with, by their names in a run."""
-        inputs = {name: vars(self).get(own) for name, own in _INPUT_ATTRIBUTES.items()}
-        return {
-            name: value
-            for name, value in inputs.items()
-            if isinstance(value, (Train, Labels, Features))
-        }
+        return dict(self.inputs)
 
     def known_item_counts(self) -> set[int]:
         """Return the catalogue sizes of the metric's inputs: one unless they contradict each other,
         none if there are no inputs.
         """
+        kinds = self.declared_inputs()
         counts = {
             value.num_items if isinstance(value, Train) else value.size
             for name, value in self.own_inputs().items()
-            if name != "user_groups"
+            if kinds[name].axis != "user"
         }
         own: int | None = getattr(self, "num_items", None)
         return counts if own is None else counts | {own}

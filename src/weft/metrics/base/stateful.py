@@ -8,7 +8,7 @@ import functools
 import inspect
 from abc import ABCMeta
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar
 
 import torch
@@ -17,9 +17,17 @@ from torchmetrics.metric import Metric as TorchMetric
 from torchmetrics.utilities import dim_zero_cat, dim_zero_max, dim_zero_min, dim_zero_sum
 from torchmetrics.utilities.distributed import gather_all_tensors
 
+from weft._input_kinds import InputKind
 from weft.data.devices import DEFERRED_ERRORS, dtype_preserving
+from weft.data.side_inputs import read_positional_inputs
 from weft.errors import InputError, SettingError, UnknownParameter, did_you_mean
-from weft.metrics.registry import constructor_parameters
+from weft.metrics.declarations import (
+    SIZES,
+    constructor_parameters,
+    missing_input_error,
+    own_parameters,
+    required_inputs,
+)
 
 Bounds = tuple[float | None, float | None]
 State = Tensor | list[Tensor]
@@ -76,13 +84,17 @@ class MetricType(ABCMeta):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         standalone = kwargs.pop("standalone", True)
+        inputs = _take_inputs(cls, kwargs)
+        _check_inputs(cls, required_inputs(cls), inputs)
         metric: Any = cls.__new__(cls)  # type: ignore[call-arg, arg-type]
+        metric.__dict__["inputs"] = inputs  # before the constructor, which may read them
         # A metric inside an evaluator needs no states, and preparing them takes most of the time.
         # Authors' classes may rely on what TorchMetrics prepares.
         metric.__dict__["_is_formula"] = not standalone and cls.__module__.startswith(
             "weft.metrics."
         )
         metric.__init__(*args, **kwargs)
+        _check_inputs(cls, metric.needed_inputs(), inputs)
         if not standalone:
             return metric
         metric.add_states()
@@ -96,6 +108,31 @@ class MetricType(ABCMeta):
             persistent=any(metric._persistent.values()),  # saved if other states are
         )
         return metric
+
+
+def _take_inputs(metric: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the inputs that a metric declares in `needs` among its arguments, encoded by position.
+
+    Those that are no parameters of its constructor are removed from the arguments."""
+    declared: Mapping[str, InputKind] = metric.needs
+    if not declared:
+        return {}
+    given = {name: arguments[name] for name in declared if arguments.get(name) is not None}
+    sizes = {name: arguments.get(name) for name in SIZES}
+    inputs = read_positional_inputs(given, declared, **sizes)
+    own = own_parameters(metric)
+    for name in (*SIZES, *declared):
+        if name not in own:
+            arguments.pop(name, None)
+        elif name in given:
+            arguments[name] = inputs[name]
+    return {name: inputs[name] for name in given}
+
+
+def _check_inputs(metric: Any, needed: Set[str], inputs: Mapping[str, Any]) -> None:
+    """Raise `MissingInput` if a metric lacks declared inputs that it needs."""
+    if missing := (needed & metric.needs.keys()) - inputs.keys():
+        raise missing_input_error({metric.__name__: missing}, metric.needs, standalone=True)
 
 
 class StatefulMetric(TorchMetric):

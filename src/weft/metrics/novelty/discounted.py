@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._input_kinds import built_in_inputs
 from weft.batch.gains import GAINS
 from weft.batch.topk import TopK
 from weft.data import Train
@@ -29,6 +30,7 @@ class _Novelty(UserAverageTopKMetric):
     """The common formula of the novelty metrics."""
 
     family = "novelty"
+    needs = built_in_inputs("train")
     higher_is_better = True
     undefined = "no user has a relevant item, or train is empty"
     reference = (
@@ -40,14 +42,13 @@ class _Novelty(UserAverageTopKMetric):
         self,
         k: int,
         *,
-        train: Any,
         relevance: str = "binary",
         gain: str = "exponential",
         denominator: str = "k",
         **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
-        self._train = Train.read(train)
+        self._train: Train = self.inputs["train"]
         self.denominator = check_choice("denominator", denominator, ("k", "list"))
         self.relevance = check_choice("relevance", relevance, (*RELEVANCES, "discounted")).replace(
             "discounted", "graded"

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._input_kinds import built_in_inputs
 from weft.batch.topk import TopK
 from weft.data import DeviceColumn, Train
 from weft.errors import check_choice
@@ -25,6 +26,7 @@ class _ListNovelty(UserAverageTopKMetric):
     """The mean over a list of a novelty that follows from the train interactions of an item."""
 
     family = "novelty"
+    needs = built_in_inputs("train")
     higher_is_better = True
     is_exposure_metric = True
     bounds: Bounds = (0.0, None)
@@ -35,14 +37,13 @@ class _ListNovelty(UserAverageTopKMetric):
         self,
         k: int,
         *,
-        train: Any,
         cold_items: str = "one",
         denominator: str = "list",
         users: str = "lists",
         **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
-        self._train = Train.read(train)
+        self._train: Train = self.inputs["train"]
         self.cold_items = check_choice("cold_items", cold_items, ("one", "skip"))
         self.denominator = check_choice("denominator", denominator, ("list", "k"))
         self.users = check_choice("users", users, POPULATIONS)

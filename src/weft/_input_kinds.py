@@ -1,0 +1,136 @@
+"""Kinds of inputs that metrics read besides scores and truth, and the inputs that Weft names.
+
+A metric declares its inputs by name: `needs = {"price": weft.ItemNumbers(missing=0.0)}`. Reading,
+files, states, workers, messages and the command line follow from the kind. Importing this module
+does not load torch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from weft.errors import SettingError
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class InputKind:
+    """What a metric reads of each item or user.
+
+    An input that is not `required` may be left out of a run; the metric then lacks it in
+    `self.inputs`. `description` replaces the general one in messages."""
+
+    axis: ClassVar[str]  # "item" or "user"; "interaction" for pairs of both
+    form: ClassVar[str]  # "number", "vector", "label", "features" or "interactions"
+    title: ClassVar[str]  # "a number per item"
+    accepted: ClassVar[str]  # the forms in which callers give it
+
+    required: bool = True
+    description: str = ""
+
+    def describe(self) -> str:
+        """Return what the input is, for messages."""
+        return self.description or self.title
+
+    def agrees(self, other: InputKind) -> bool:
+        """True if both read the same values from the same data."""
+        return type(self) is type(other)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _NumericKind(InputKind):
+    """Numbers or vectors. `missing` is the value of ids without one: a number, NaN, or `"error"`,
+    which refuses inputs that lack an id."""
+
+    missing: float | Literal["error"] = "error"
+
+    def __post_init__(self) -> None:
+        is_number = isinstance(self.missing, (int, float)) and not isinstance(self.missing, bool)
+        if self.missing != "error" and (not is_number or math.isinf(self.missing)):
+            raise SettingError(
+                f"{type(self).__name__} got missing={self.missing!r}; expected a finite number, "
+                "math.nan or 'error'."
+            )
+
+    def agrees(self, other: InputKind) -> bool:
+        is_same = super().agrees(other)
+        return is_same and repr(self.missing) == repr(getattr(other, "missing", None))
+
+
+class ItemNumbers(_NumericKind):
+    """A number per item, such as a price."""
+
+    axis, form, title = "item", "number", "a number per item"
+    accepted = "a file, a frame, {item: number} or a list"
+
+
+class UserNumbers(_NumericKind):
+    """A number per user, such as a budget."""
+
+    axis, form, title = "user", "number", "a number per user"
+    accepted = "a file, a frame, {user: number} or a list"
+
+
+class ItemVectors(_NumericKind):
+    """A vector per item, such as an embedding."""
+
+    axis, form, title = "item", "vector", "a vector per item"
+    accepted = "a matrix [items, d], a file, a frame or {item: vector}"
+
+
+class UserVectors(_NumericKind):
+    """A vector per user."""
+
+    axis, form, title = "user", "vector", "a vector per user"
+    accepted = "a matrix [users, d], a file, a frame or {user: vector}"
+
+
+class ItemLabels(InputKind):
+    """A label per item: a text or a number, or none."""
+
+    axis, form, title = "item", "label", "a label per item"
+    accepted = "a file, a frame or {item: label}"
+
+
+class UserLabels(InputKind):
+    """A label per user: a text or a number, or none."""
+
+    axis, form, title = "user", "label", "a label per user"
+    accepted = "a file, a frame or {user: label}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ItemFeatures(InputKind):
+    """A set of labels per item. Text is split at `separator`."""
+
+    axis, form, title = "item", "features", "the features of each item"
+    accepted = "a file, a frame or {item: [features]}"
+
+    separator: str | None = field(default=None)
+
+
+class TrainInteractions(InputKind):
+    """The interactions that the model was trained on."""
+
+    axis, form, title = "interaction", "interactions", "the train interactions"
+    accepted = "a file, a frame, a matrix or {user: [items]}"
+
+
+# The inputs that Weft's own metrics read. The first four are arguments of `weft.evaluate`, options
+# of the command line and keys of a configuration under their own names.
+BUILT_IN_INPUTS: dict[str, InputKind] = {
+    "train": TrainInteractions(),
+    "user_groups": UserLabels(),
+    "item_clusters": ItemLabels(),
+    "item_features": ItemFeatures(),
+    "item_vectors": ItemVectors(missing=math.nan),
+    "propensities": ItemNumbers(description="the probability that each item is observed"),
+}
+NAMED_INPUTS = ("train", "user_groups", "item_clusters", "item_features")
+SIDE_INPUTS = NAMED_INPUTS[1:]  # without train, which is a table of interactions like the truth
+
+
+def built_in_inputs(*names: str) -> dict[str, InputKind]:
+    """Return some of the inputs that Weft names, as a metric declares them."""
+    return {name: BUILT_IN_INPUTS[name] for name in names}

@@ -1,0 +1,134 @@
+"""Inputs of metrics besides scores and truth: read by kind, under ids or by position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from weft._input_kinds import InputKind, ItemFeatures
+from weft.data.features import NO_FEATURES, Features, read_features
+from weft.data.label_readers import infer_vocabulary
+from weft.data.labels import NO_LABELS, Labels, read_labels
+from weft.data.numbers import Numbers, empty_numbers, read_numbers
+from weft.data.popularity import NO_TRAIN, Train
+from weft.data.vocabulary import Vocabulary
+from weft.errors import SettingError, check_int, check_type, setting_ref
+
+InputValue = Train | Labels | Features | Numbers
+Kinds = Mapping[str, InputKind]
+
+
+def read_input(
+    data: Any,
+    where: str,
+    kind: InputKind,
+    ids: Vocabulary,
+    *,
+    num_in_order: int | None = None,
+    num_required: int | None = None,
+) -> Labels | Features | Numbers:
+    """Return an input of users or items by code; `where` names it in messages.
+
+    A sequence holds the values of the first `num_in_order` ids, by default of all; 0: ids have no
+    known order. The first `num_required` ids, by default all, must have a value if the kind says
+    so. Raises `InputError` for data that does not fit.
+    """
+    if kind.form == "label":
+        return read_labels(data, where, ids, num_in_order=num_in_order)
+    if isinstance(kind, ItemFeatures):
+        return read_features(data, where, ids, num_in_order=num_in_order, separator=kind.separator)
+    return read_numbers(
+        data, where, ids, kind, num_in_order=num_in_order, num_required=num_required
+    )
+
+
+def read_item_inputs(
+    data: Mapping[str, Any], kinds: Kinds, items: Vocabulary, *, num_in_order: int
+) -> dict[str, Any]:
+    """Return the inputs that are about items, encoded."""
+    return {
+        name: read_input(one, name, kinds[name], items, num_in_order=num_in_order)
+        for name, one in data.items()
+        if kinds[name].axis == "item"
+    }
+
+
+def empty_input(kind: InputKind) -> InputValue:
+    """Return an input of no user or item."""
+    if kind.form == "interactions":
+        return NO_TRAIN
+    if kind.form == "label":
+        return NO_LABELS
+    return NO_FEATURES if kind.form == "features" else empty_numbers(kind)
+
+
+def read_positional_inputs(
+    data: Mapping[str, Any],
+    kinds: Kinds,
+    num_users: int | None = None,
+    num_items: int | None = None,
+) -> dict[str, Any]:
+    """Return inputs of row and column numbers, encoded, by name.
+
+    Also `num_users` and `num_items`, if they are known. Inputs that are None are left out.
+    """
+    inputs: dict[str, Any] = {}
+    sizes = {"num_users": num_users, "num_items": num_items}
+    for name, size in sizes.items():
+        sizes[name] = None if size is None else check_int(name, size, least=0)
+    # Train comes first, because it tells how many items there are.
+    for name in sorted(data, key=lambda name: kinds[name].axis != "interaction"):
+        kind, axis = kinds[name], f"num_{kinds[name].axis}s"
+        if data[name] is None:
+            continue
+        if kind.form == "interactions":
+            inputs[name] = _read_train(data[name], **sizes)
+            sizes["num_items"] = inputs[name].num_items
+            continue
+        inputs[name] = _read_positional(data[name], name, kind, sizes[axis])
+        if kind.axis == "item" and sizes[axis] is None:
+            sizes[axis] = inputs[name].size
+    return inputs | {name: size for name, size in sizes.items() if size is not None}
+
+
+def _read_train(data: Any, num_users: int | None, num_items: int | None) -> Train:
+    try:
+        return Train.read(data, num_users, num_items)
+    except SettingError as error:
+        reason = str(error).rstrip(".")
+        raise SettingError(f"{reason}, or give num_users= and num_items= too.") from None
+
+
+def _read_positional(data: Any, where: str, kind: InputKind, size: int | None) -> InputValue:
+    if isinstance(data, InputValue):
+        return data
+    return read_input(data, where, kind, infer_vocabulary(data, where, kind.axis, size))
+
+
+def merge_inputs(inputs: Mapping[str, Any] | None, **named: Any) -> dict[str, Any]:
+    """Return all inputs of metrics that are given, by name, from `inputs` and their own arguments.
+
+    Raises `SettingError` for an input that is given twice.
+    """
+    if inputs is not None:
+        check_type("inputs", inputs, Mapping, "a dict of inputs by name")
+    merged = {name: data for name, data in named.items() if data is not None}
+    for name, data in (inputs or {}).items():
+        if name in merged:
+            raise SettingError(
+                f"{name} is given twice, as {setting_ref(name)} and in {setting_ref('inputs')}; "
+                "keep one.",
+                setting="inputs",
+            )
+        if data is not None:
+            merged[name] = data
+    return merged
+
+
+def with_separator(kinds: Kinds, separator: str | None) -> Kinds:
+    """Return the kinds with the separator that the caller gives for item_features."""
+    features = kinds.get("item_features")
+    if separator is None or not isinstance(features, ItemFeatures):
+        return kinds
+    return {**kinds, "item_features": replace(features, separator=separator)}

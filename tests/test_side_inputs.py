@@ -1,0 +1,355 @@
+"""Inputs that metrics declare: numbers, vectors and labels of items and users."""
+
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+
+import weft
+from weft._input_kinds import BUILT_IN_INPUTS
+from weft.errors import InputError, MissingInput, SettingError
+from weft.metrics.declarations import own_parameters
+from weft.metrics.registry import built_in_metrics
+
+USERS, ITEMS, K = 12, 9, 3
+SCORES = torch.rand((USERS, ITEMS), generator=torch.Generator().manual_seed(5))
+TRUTH = (torch.rand((USERS, ITEMS), generator=torch.Generator().manual_seed(6)) < 0.3).int()
+PRICES = [1.5, 2.0, None, 4.25, 0.5, None, 8.0, 3.0, 1.0]
+BUDGETS = [float(number + 1) for number in range(USERS)]
+REGIONS = ["north", "south", None] * (USERS // 3)
+VECTORS = np.random.default_rng(7).normal(size=(ITEMS, 4))
+USER_IDS = [f"u{number}" for number in range(USERS)]
+ITEM_IDS = [f"i{number}" for number in range(ITEMS)]
+
+
+@weft.register
+class ListRevenue(weft.UserAverageTopKMetric):
+    """The prices of the relevant items in a list, summed; at most the budget of the user."""
+
+    needs = {
+        "price": weft.ItemNumbers(missing=0.0, description="the price of each item"),
+        "budget": weft.UserNumbers(required=False),
+    }
+    _REQUIRED_COMPONENTS = {weft.MetricBlock.TOP_K_INDICES}
+
+    def compute_scores(self, preds, target, top_k_rel, **kwargs):
+        prices = self.inputs["price"].lookup(kwargs[f"top_{self.k}_indices"])
+        revenue = (top_k_rel * prices).sum(dim=1)
+        if "budget" in self.inputs:
+            budgets = self.inputs["budget"].lookup(kwargs["user_indices"])
+            revenue = torch.minimum(revenue, budgets)
+        return revenue
+
+
+@weft.register
+class MeanNorm(weft.UserAverageTopKMetric):
+    """The mean Euclidean norm of the vectors of the items in a list, over all lists."""
+
+    needs = {"item_vectors": weft.ItemVectors(missing=math.nan)}
+    users = "lists"
+    _REQUIRED_COMPONENTS = {weft.MetricBlock.TOP_K_INDICES}
+
+    def compute_scores(self, preds, target, top_k_rel, **kwargs):
+        items = kwargs[f"top_{self.k}_indices"]
+        norms = self.inputs["item_vectors"].lookup(items).norm(dim=-1)
+        return torch.where(items >= 0, norms, torch.nan).nanmean(dim=1)
+
+
+@weft.register
+class NorthernHits(weft.TopKMetric):
+    """The number of relevant items in the lists of users of the region "north"."""
+
+    needs = {"region": weft.UserLabels()}
+    _REQUIRED_COMPONENTS = {weft.MetricBlock.TOP_K_BINARY_RELEVANCE}
+
+    def __init__(self, k, **settings):
+        super().__init__(k, **settings)
+        self.add_state("hits", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+
+    def update(self, preds, **kwargs):
+        region = self.inputs["region"]
+        north = region.names.index("north") if "north" in region.names else -2
+        is_north = region.lookup(kwargs["user_indices"]) == north
+        self.hits += kwargs[f"top_{self.k}_binary_relevance"][is_north].sum()
+
+    def compute(self):
+        return self.hits
+
+
+METRICS = ["ListRevenue", "MeanNorm", "NorthernHits"]
+BY_POSITION = {"price": PRICES, "budget": BUDGETS, "item_vectors": VECTORS, "region": REGIONS}
+
+
+def expected_values():
+    """Return the values from the definitions, in plain Python."""
+    order = SCORES.argsort(dim=1, descending=True)[:, :K].tolist()
+    relevant = [set(row.nonzero().flatten().tolist()) for row in TRUTH]
+    revenue = [
+        min(budget, sum(PRICES[item] or 0.0 for item in items if item in wanted))
+        for items, wanted, budget in zip(order, relevant, BUDGETS)
+        if wanted
+    ]
+    norms = [
+        sum(math.sqrt(sum(x * x for x in VECTORS[item])) for item in items) / K for items in order
+    ]
+    hits = sum(
+        len(wanted & set(items))
+        for items, wanted, region in zip(order, relevant, REGIONS)
+        if region == "north"
+    )
+    return {
+        f"ListRevenue@{K}": sum(revenue) / len(revenue),
+        f"MeanNorm@{K}": sum(norms) / len(norms),
+        f"NorthernHits@{K}": float(hits),
+    }
+
+
+def by_id(values, ids, *, seed):
+    """Return values by id in a shuffled order, without the missing ones."""
+    order = np.random.default_rng(seed).permutation(len(ids))
+    return {ids[number]: values[number] for number in order if values[number] is not None}
+
+
+SHUFFLED = {
+    "price": by_id(PRICES, ITEM_IDS, seed=1),
+    "budget": by_id(BUDGETS, USER_IDS, seed=2),
+    "item_vectors": by_id(VECTORS.tolist(), ITEM_IDS, seed=3),
+    "region": by_id(REGIONS, USER_IDS, seed=4),
+}
+TRUTH_BY_ID = {
+    USER_IDS[user]: [ITEM_IDS[item] for item in TRUTH[user].nonzero().flatten()]
+    for user in range(USERS)
+}
+
+
+def agree(result, expected=None):
+    expected = expected_values() if expected is None else expected
+    assert {name: result[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+
+
+def as_frames(inputs, library):
+    """Return inputs as frames: an id, and a value or a column per dimension."""
+    frames = {}
+    for name, values in inputs.items():
+        kind = "item" if name in ("price", "item_vectors") else "user"
+        rows = list(values.values())
+        columns = {name: rows}
+        if name == "item_vectors":
+            columns = {f"x{number}": list(column) for number, column in enumerate(zip(*rows))}
+        frames[name] = library.DataFrame({f"{kind}_id": list(values), **columns})
+    return frames
+
+
+def options(**changes):
+    return {"metrics": METRICS, "top_k": K, "inputs": BY_POSITION} | changes
+
+
+@pytest.mark.parametrize("batch_size", [None, 5])
+def test_by_position(batch_size):
+    result = weft.evaluate(SCORES, TRUTH, **options(), batch_size=batch_size)
+    agree(result)
+    assert "2 of 9 items have no number in price; theirs is 0" in result.notes
+    assert "4 of 12 users have no label in region and are in no group" in result.notes
+    assert result.counts["items_without_price"] == 2
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        SHUFFLED,
+        as_frames(SHUFFLED, pl),
+        as_frames(SHUFFLED, pd),
+        {name: pd.Series(values) for name, values in SHUFFLED.items()},
+        {
+            **SHUFFLED,
+            "item_vectors": pl.DataFrame(
+                {
+                    "item": list(SHUFFLED["item_vectors"]),
+                    "vector": list(SHUFFLED["item_vectors"].values()),
+                }
+            ),
+        },
+        {
+            **SHUFFLED,
+            "price": PRICES,
+            "item_vectors": torch.tensor(VECTORS),
+            "budget": np.array(BUDGETS),
+        },
+    ],
+    ids=["dicts", "polars", "pandas", "series", "lists", "arrays"],
+)
+def test_by_id(inputs):
+    """Ids in any order, and in every form."""
+    result = weft.evaluate(
+        SCORES, TRUTH_BY_ID, users=USER_IDS, items=ITEM_IDS, **options(inputs=inputs)
+    )
+    agree(result)
+
+
+def test_lists_and_users_of_train_alone():
+    """Inputs follow the ids of lists; users of train alone need no value."""
+    order = SCORES.argsort(dim=1, descending=True)
+    lists = {user: [ITEM_IDS[item] for item in row] for user, row in zip(USER_IDS, order)}
+    train = {"someone else": ["i3"], "u4": ["i1"]}
+    result = weft.evaluate(lists, TRUTH_BY_ID, train=train, **options(inputs=SHUFFLED))
+    agree(result)
+    others = {**SHUFFLED["price"], "unknown": 3.0}
+    result = weft.evaluate(lists, TRUTH_BY_ID, **options(inputs={**SHUFFLED, "price": others}))
+    assert "1 numbers of price belong to items that are not known here" in result.notes
+
+
+def test_skipped_users_keep_their_inputs():
+    truth = {user: items for user, items in TRUTH_BY_ID.items() if items and user != "u0"}
+    settings = options(inputs=SHUFFLED, users=USER_IDS, items=ITEM_IDS)
+    skipped = weft.evaluate(SCORES, truth, **settings, extra_users="skip")
+    counted = weft.evaluate(SCORES, truth, **settings)
+    for name in (f"ListRevenue@{K}", f"NorthernHits@{K}"):
+        assert skipped[name] == counted[name]
+
+
+def test_evaluator_and_prepare():
+    evaluator = weft.Evaluator(**options(inputs={**BY_POSITION, "train": TRUTH}), mask_seen=False)
+    for rows in torch.arange(USERS).split(5):
+        evaluator.update(SCORES[rows], TRUTH[rows], rows)
+    agree(evaluator.compute())
+    prepared = weft.prepare(TRUTH, **options())
+    agree(prepared.evaluate(SCORES))
+    agree(prepared.evaluate(SCORES))
+
+
+def test_metrics_on_their_own():
+    expected = expected_values()
+    for metric in (
+        ListRevenue(K, price=PRICES, budget=BUDGETS),
+        MeanNorm(K, item_vectors=dict(enumerate(VECTORS)), num_items=ITEMS),
+        NorthernHits(K, region=REGIONS),
+    ):
+        for rows in torch.arange(USERS).split(5):
+            metric.update(SCORES[rows], TRUTH[rows], rows)
+        copy = pickle.loads(pickle.dumps(metric))
+        assert float(copy.compute()) == float(metric.compute())
+        assert float(metric.compute()) == pytest.approx(expected[f"{type(metric).__name__}@{K}"])
+
+
+def test_optional_inputs():
+    without = weft.evaluate(SCORES, TRUTH, metrics="ListRevenue", top_k=K, inputs={"price": PRICES})
+    rich = weft.evaluate(SCORES, TRUTH, **options(inputs={**BY_POSITION, "budget": [99.0] * USERS}))
+    assert without[f"ListRevenue@{K}"] == rich[f"ListRevenue@{K}"]
+
+
+def test_composites_pass_inputs_on():
+    names = ["EucDistance(metric_names=[ListRevenue, Recall], utopia_points=[1, 1])"]
+    result = weft.evaluate(SCORES, TRUTH, metrics=names, top_k=K, inputs={"price": PRICES})
+    assert len(result) == 1 and not math.isnan(next(iter(result.values)).value)
+
+
+def test_built_in_inputs_are_entries():
+    train = (SCORES < 0.4).int()
+    named = weft.evaluate(SCORES, TRUTH, metrics="EPC", top_k=K, train=train)
+    entry = weft.evaluate(SCORES, TRUTH, metrics="EPC", top_k=K, inputs={"train": train})
+    assert named.as_dict() == entry.as_dict() and named.notes == entry.notes
+    with pytest.raises(SettingError, match=r"train is given twice, as train= and in inputs="):
+        weft.evaluate(SCORES, TRUTH, metrics="EPC", top_k=K, train=train, inputs={"train": train})
+
+
+def test_states_keep_inputs(tmp_path):
+    paths = []
+    for number, rows in enumerate(torch.arange(USERS).split(5)):
+        evaluator = weft.Evaluator(**options())
+        evaluator.update(SCORES[rows], TRUTH[rows], rows)
+        paths.append(weft.save_state(evaluator, tmp_path / f"{number}.state"))
+    agree(weft.merge_states(paths))
+    other = weft.Evaluator(**options(inputs={**BY_POSITION, "price": [1.0] * ITEMS}))
+    other.update(SCORES, TRUTH, torch.arange(USERS))
+    paths.append(weft.save_state(other, tmp_path / "other.state"))
+    with pytest.raises(SettingError, match="differ in price"):
+        weft.merge_states(paths)
+    with pytest.raises(SettingError, match="another price"):
+        ListRevenue(K, price=PRICES).merge_state(ListRevenue(K, price=[1.0] * ITEMS))
+
+
+def test_unused_inputs_are_noted():
+    result = weft.evaluate(SCORES, TRUTH, metrics="nDCG", top_k=K, inputs={"price": PRICES})
+    assert "price was given, but no metric of this run reads it (ListRevenue does)" in result.notes
+
+
+WRONG = {
+    "lists": ({"price": [1.0, 2.0]}, r"price has 2 values for 9 items; give one for each"),
+    "text": ({"price": {0: "cheap"}}, r"price has 'cheap', a str, which is no number"),
+    "infinite": ({"price": {0: math.inf}}, r"price has 1 numbers that are not finite"),
+    "twice": (
+        {"price": pl.DataFrame({"item": [0, 0], "price": [1.0, 2.0]})},
+        r"price gives more than one value to the same item: 0\. Each item has one",
+    ),
+    "columns": (
+        {"price": pl.DataFrame({"item": [0], "a": [1.0], "b": [2.0]})},
+        r"expected 'item' and one with the numbers\. Select two columns, or name one of them 'pr",
+    ),
+    "no ids": ({"price": pl.DataFrame({"x": [0], "price": [1.0]})}, r"expected one named 'item'"),
+    "missing": ({"budget": {0: 1.0}}, r"budget has no number for 11 of 12 users: 1, 2, "),
+    "number": ({"price": 3.0}, r"price is a float; expected \{id: number\}"),
+    "shape": ({"item_vectors": PRICES}, r"item_vectors has the vector 1\.5"),
+    "flat": ({"item_vectors": np.ones(ITEMS)}, r"shape \[9\]; expected a matrix \[ids, d\]"),
+    "ragged": ({"item_vectors": {0: [1, 2], 1: [1]}}, r"vectors of 1 and 2 numbers; expected as"),
+    "nan": ({"item_vectors": {0: [1.0, math.nan]}}, r"1 vectors that are not finite"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_values(case):
+    inputs, message = WRONG[case]
+    with pytest.raises(InputError, match=message):
+        weft.evaluate(SCORES, TRUTH, **options(inputs={**BY_POSITION, **inputs}))
+    with pytest.raises(InputError, match=message):
+        weft.Evaluator(
+            **options(inputs={**BY_POSITION, **inputs}), num_users=USERS, num_items=ITEMS
+        )
+
+
+def test_missing_and_unknown_inputs():
+    message = (
+        r"ListRevenue@3 needs price, the price of each item; give inputs=\{'price': \.\.\.\} "
+        r"\(a file, a frame, \{item: number\} or a list\)"
+    )
+    with pytest.raises(MissingInput, match=message):
+        weft.evaluate(SCORES, TRUTH, metrics="ListRevenue", top_k=K)
+    with pytest.raises(MissingInput, match=r"ListRevenue needs price, .*; give price= \(a file"):
+        ListRevenue(K)
+    with pytest.raises(
+        SettingError,
+        match=r"inputs has 'prise', which no metric declares. Did you "
+        r"mean 'price'\? Known inputs: .*budget",
+    ):
+        weft.evaluate(SCORES, TRUTH, metrics="nDCG", top_k=K, inputs={"prise": PRICES})
+    with pytest.raises(SettingError, match="inputs is a list; expected a dict"):
+        weft.evaluate(SCORES, TRUTH, metrics="nDCG", top_k=K, inputs=[1])
+
+
+def test_built_in_metrics_declare_their_inputs():
+    """Inputs of Weft's own metrics are declared in `needs`, so that they are compared and saved."""
+    for metric in built_in_metrics():
+        assert not own_parameters(metric).keys() & BUILT_IN_INPUTS.keys(), metric
+
+
+def test_wrong_declarations():
+    with pytest.raises(SettingError, match=r"declares the input 'a' as 3; expected a kind"):
+        type("Wrong", (weft.BaseMetric,), {"needs": {"a": 3}})
+    with pytest.raises(
+        SettingError, match=r"'train' as ItemNumbers, but Weft has an input of this"
+    ):
+        type("Wrong", (weft.BaseMetric,), {"needs": {"train": weft.ItemNumbers()}})
+    with pytest.raises(
+        SettingError, match=r"missing='nothing'; expected a finite number, math.nan"
+    ):
+        weft.ItemNumbers(missing="nothing")
+    other = type(
+        "OtherPrice", (weft.UserAverageTopKMetric,), {"needs": {"price": weft.ItemNumbers()}}
+    )
+    with pytest.raises(SettingError, match=r"ListRevenue and OtherPrice declare the input 'price'"):
+        weft.evaluate(
+            SCORES, TRUTH, metrics=["ListRevenue", other], top_k=K, inputs={"price": PRICES}
+        )
