@@ -5,7 +5,8 @@ import torch
 from torchmetrics.utilities import dim_zero_cat
 
 import weft
-from weft.metrics.registry import all_metrics, built_in_metrics
+from weft.metrics.names import parse_name
+from weft.metrics.registry import all_metrics, built_in_metrics, needs_cutoff, prototype
 
 BUILT_IN = [metric.example or metric.__name__ for metric in built_in_metrics()]
 # Names with other parameters.
@@ -33,6 +34,9 @@ VARIANTS = [
     "F1(metric_name_1=nDCG(gain=linear), metric_name_2=GAUC, beta=0.5)",
     "F1(metric_name_1=EPC, metric_name_2=SRecall)",
     "RMSE(average=users)",
+    "LogLoss(cells=offered)",
+    "LogLoss(average=users)",
+    "ECE(bins=3)",
     "UserCoverageAtN(n=2, as_fraction=True)",
     "UserCoverage(as_fraction=True, users=evaluated)",
     "NumRetrieved(users=evaluated)",
@@ -55,7 +59,15 @@ VARIANTS = [
     "EucDistance(metric_names=[nDCG, ARP], utopia_points=[1, 0], scope=users)",
     "Hypervolume(metric_names=[REO, ItemCoverage], nadir_points=[9, 0])",
 ]
+# Metrics of the scores of the truth before masking: neither candidates nor lists change them.
+RATINGS = [metric.__name__ for metric in built_in_metrics() if metric.family == "rating"]
 ACCURACY = [metric.__name__ for metric in all_metrics() if metric.family == "accuracy"]
+
+
+def has_trait(name, trait):
+    """Whether the metric of a name has a property, such as `needs_all_scores`."""
+    spec = parse_name(name)
+    return getattr(prototype(spec.with_cutoff(1) if needs_cutoff(spec.name) else spec), trait)
 
 
 def make_labels(num_users, num_items):

@@ -42,6 +42,7 @@ from oracles import (
 )
 from oracles_lists import gain_of
 from oracles_novelty import USER_METRICS as NOVELTY
+from oracles_ratings import SCORED, Cell
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,36 @@ def rmse(deviations: Sequence[float]) -> float:
 
 
 RATING: dict[str, Callable[[Sequence[float]], float]] = {"MAE": mae, "MSE": mse, "RMSE": rmse}
+
+
+def scored_cells(world: World, user: User, cells: str = "truth") -> list[Cell]:
+    """Give the cells of the user's truth that have a score, masked or not; or all "offered" items
+    of a user of the truth.
+    """
+    row, case, truth = world.scores[user], world.cases()[user], world.truth.get(user, {})
+    if cells == "offered":
+        return [
+            (row[item], truth.get(item, 0.0), item in relevant(case))
+            for item in (offered(case) if user in world.truth else [])
+        ]
+    return [
+        (row[item], rating, item in relevant(case))
+        for item, rating in ({} if row is None else truth).items()
+        if row[item] != -math.inf
+    ]
+
+
+def scored_value(
+    metric: str,
+    world: World,
+    users: Iterable[User],
+    cells: str = "truth",
+    average: str = "cells",
+    **params: Any,
+) -> float:
+    """Give a metric of the cells of some users together."""
+    pooled = [cell for user in users for cell in scored_cells(world, user, cells)]
+    return SCORED[metric](pooled, **params)
 
 
 # Metrics with a value per user; NaN leaves the user out of the mean
@@ -536,9 +567,10 @@ CELL_METRICS: dict[str, Callable[..., dict[tuple[Label, ...], float]]] = {
 
 # Combinations of other metrics
 
-WITHOUT_K = ("AUC", "GAUC", "BiasDisparityBS", *RATING)
+WITHOUT_K = ("AUC", "GAUC", "BiasDisparityBS", *RATING, *SCORED)
 TARGETS = ("BiasDisparityBS", "BiasDisparityBR", "BiasDisparityBD")
 LOWER_IS_BETTER = (*RATING, "Gini", "ARP", "PopREO", "PopRSP", "REO", "RSP", "EucDistance")
+LOWER_IS_BETTER += ("LogLoss", "NE", "ECE")
 LOWER_IS_BETTER += ("ItemMADRanking", "ItemMADRating", "UserMADRanking", "UserMADRating")
 
 
@@ -627,7 +659,7 @@ def value_of_part(world: World, user: User, k: int | None, given: Any) -> float:
 COMBINATIONS = ("F1", "EucDistance", "Hypervolume")
 WITH_ORACLE = frozenset(
     ("AUC", "GAUC", *COMBINATIONS, *LIST_METRICS, *USER_METRICS, *GLOBAL_METRICS, *CELL_METRICS)
-) | frozenset(RATING)
+) | frozenset((*RATING, *SCORED))
 
 
 def missing_oracles(metrics: Iterable[str]) -> list[str]:
@@ -637,7 +669,7 @@ def missing_oracles(metrics: Iterable[str]) -> list[str]:
 
 def has_user_values(metric: str, params: Mapping[str, Any]) -> bool:
     """Whether the metric, with these parameters, has a value per user."""
-    if metric in RATING:
+    if metric in RATING or metric in SCORED:
         return params.get("average", "cells") == "users"
     if metric in ("EucDistance", "Hypervolume"):
         return params.get("scope", "system") == "users"
@@ -652,6 +684,8 @@ def user_answer(metric: str, world: World, user: User, k: int | None, **params: 
     case = world.cases()[user]
     if metric in RATING:
         return RATING[metric](errors(world, user))
+    if metric in SCORED:
+        return scored_value(metric, world, [user], **params)
     if metric == "F1":
         return f1(world, user, k, **params) if relevant(case) else NAN
     if metric in ("EucDistance", "Hypervolume"):
@@ -681,6 +715,8 @@ def answer(metric: str, world: World, k: int | None, **params: Any) -> Answer:
         return Answer(
             RATING[metric]([error for user in world.scores for error in errors(world, user)])
         )
+    if metric in SCORED and not has_user_values(metric, params):
+        return Answer(scored_value(metric, world, world.scores, **params))
     if metric in ("EucDistance", "Hypervolume") and not has_user_values(metric, params):
         parts = [part(name, k) for name in params["metric_names"]]
         return Answer(

@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from metric_cases import BUILT_IN, BY_POSITION, make_labels
+from metric_cases import BUILT_IN, BY_POSITION, RATINGS, make_labels
 from oracles import RankedList, lauc
 from weft.errors import InputError, MissingInput, SettingError
 from weft.ranking import TIE_RULES
 
-RATINGS = ["MAE", "MSE", "RMSE"]
 # What is about the ranking of what is offered; a rating's error is that of the score, offered or
 # not.
 RANKED = [name for name in BUILT_IN if name not in RATINGS] + [

@@ -9,11 +9,10 @@ import pytest
 import torch
 
 import weft
-from metric_cases import BUILT_IN, make_labels
+from metric_cases import BUILT_IN, RATINGS, make_labels
 from weft.sampling import draw
 
 USERS, ITEMS = 45, 40
-RATINGS = ("MAE", "MSE", "RMSE")
 METRICS = [name for name in BUILT_IN if name not in RATINGS]
 generator = np.random.default_rng(5)
 SCORES = torch.from_numpy(generator.normal(size=(USERS, ITEMS)))

@@ -1557,7 +1557,9 @@ DIRECTIONS = {
     "DCG": (*UP, OPEN),
     "FallOut": (*DOWN, UNIT),
     "MCC": (*UP, (-1, 1)),
-    **dict.fromkeys(["MAE", "MSE", "RMSE"], (*DOWN, OPEN)),
+    **dict.fromkeys(["MAE", "MSE", "RMSE", "LogLoss", "NE"], (*DOWN, OPEN)),
+    "ScoreCalibration": (None, 1.0, OPEN),
+    "ECE": (*DOWN, UNIT),
     **dict.fromkeys(
         ["ItemCoverage", "UserCoverage", "NumRetrieved", "UserCoverageAtN"], (*UP, OPEN)
     ),

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves
 
 import weft
 from local_engine import evaluate as evaluate_locally
-from metric_cases import BUILT_IN
+from metric_cases import BUILT_IN, has_trait
 from oracles import RankedList, lauc
 from weft.data import sorting
 from weft.data.row_readers import read_rows
@@ -27,11 +27,13 @@ from weft.ranking import TIE_RULES
 K = [1, 3, 8]
 # What depends on the items that could have been recommended: all of the catalogue with lists, the
 # listed ones in a dense matrix.
-OF_OFFERED = {"AUC", "GAUC", "LAUC", "PopRSP", "RSP"}
-SAME = [name for name in BUILT_IN if name.partition("(")[0] not in OF_OFFERED]
-UNSCORED = [
-    name for name in SAME if name not in ("MAE", "MSE", "RMSE", "ItemMADRating", "UserMADRating")
+OF_OFFERED = {"LAUC", "PopRSP", "RSP"}
+SAME = [
+    name
+    for name in BUILT_IN
+    if name.partition("(")[0] not in OF_OFFERED and not has_trait(name, "needs_all_scores")
 ]
+UNSCORED = [name for name in SAME if not has_trait(name, "reads_scores")]
 
 
 def numbers(result):
@@ -988,7 +990,7 @@ REFUSED = {
     "AUC": (
         {"metrics": ["AUC", "MRR"]},
         MissingInput,
-        ["AUC needs the scores of all items, which lists do not have; use LAUC"],
+        ["AUC needs the scores of all items, which lists do not have; use a metric of lists"],
     ),
     "GAUC and AUC": (
         {"metrics": ["GAUC(weight=positives)", "AUC"]},

@@ -15,7 +15,16 @@ from hypothesis.strategies import floats, integers
 
 import weft
 from local_engine import PickledPartitions, assert_same, evaluate, make_lists, split
-from metric_cases import BUILT_IN, VARIANTS, FarOff, FirstHalf, Keeper, ScoreRange, make_labels
+from metric_cases import (
+    BUILT_IN,
+    VARIANTS,
+    FarOff,
+    FirstHalf,
+    Keeper,
+    ScoreRange,
+    has_trait,
+    make_labels,
+)
 from weft.engines.partitioned import order_statistics
 from weft.engines.partitioned.driver import evaluate_partitions, take_user_inputs
 from weft.engines.partitioned.partitions import InputOrigin
@@ -39,7 +48,7 @@ GROUPS = dict(enumerate(make_labels(USERS + 30, ITEMS)["user_groups"]))
 CLUSTERS = dict(enumerate(make_labels(USERS, ITEMS)["item_clusters"]))
 FEATURES = dict(enumerate(make_labels(USERS, ITEMS)["item_features"]))
 LABELS = {"user_groups": GROUPS, "item_clusters": CLUSTERS, "item_features": FEATURES}
-OF_LISTS = [name for name in BUILT_IN if name not in ("AUC", "GAUC")]
+OF_LISTS = [name for name in BUILT_IN if not has_trait(name, "needs_all_scores")]
 SLICES = {
     "parity": {user: "odd" if user % 2 else "even" for user in range(USERS)},
     "activity": "quantiles(3)",
@@ -135,7 +144,7 @@ def test_profiles_match_one_process(profile):
 
 
 def test_metric_variants_match_one_process():
-    variants = [name for name in VARIANTS if "AUC" not in name]
+    variants = [name for name in VARIANTS if not has_trait(name, "needs_all_scores")]
     both(LISTS, TRUTH, metrics=variants, top_k=[3], train=TRAIN, **LABELS)
 
 

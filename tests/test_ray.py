@@ -15,7 +15,7 @@ import torch
 import weft
 from engines import require_ray
 from local_engine import assert_same, make_lists
-from metric_cases import BUILT_IN, BY_POSITION, make_labels
+from metric_cases import BUILT_IN, BY_POSITION, has_trait, make_labels
 from test_partitioned import WITH_EMPTY_ROWS, WITH_EMPTY_TRAIN
 from weft.engines import ray as on_ray
 from weft.errors import EngineError, InputError, InputWarning, MissingExtra, SettingError
@@ -46,7 +46,7 @@ GROUPS = pl.DataFrame(
 CLUSTERS = dict(enumerate(make_labels(USERS, ITEMS)["item_clusters"]))
 FEATURES = dict(enumerate(make_labels(USERS, ITEMS)["item_features"]))
 AGES = pl.DataFrame({"user": range(USERS), "age": [float(user % 17) / 2 for user in range(USERS)]})
-OF_LISTS = [name for name in BUILT_IN if name not in ("AUC", "GAUC")]
+OF_LISTS = [name for name in BUILT_IN if not has_trait(name, "needs_all_scores")]
 
 pytestmark = pytest.mark.slow
 

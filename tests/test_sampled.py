@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from metric_cases import BUILT_IN, BY_POSITION, make_labels
+from metric_cases import BUILT_IN, BY_POSITION, RATINGS, make_labels
 from weft.errors import SettingError
 from weft.evaluation.candidates import draw
 from weft.ranking import TIE_RULES
 from weft.ranking.negative_sampling import NegativeSampler
 
-RATINGS = ["MAE", "MSE", "RMSE"]
 RANKED = [name for name in BUILT_IN if name not in RATINGS]
 
 

@@ -5,6 +5,7 @@ items that are not masked."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -168,6 +169,24 @@ class OfferedItems:
         mask = is_negative[:-1] & users[lists.rows]
         scores, counts = lists.select_values(lists.scores, mask, -torch.inf)
         return scores.to(self._batch.dtype), counts
+
+    def sum_scores(self, compute: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the sums of `compute(scores)` over the offered items of each user, `[batch]`.
+
+        It is called for some scores at a time, with 0 in the place of items not offered. Items of
+        incomplete lists have no scores: only the listed ones are added up."""
+        batch = self._batch
+        sums = torch.zeros(batch.size, dtype=batch.dtype, device=batch.device)
+        if batch.lists is not None:
+            is_offered = batch.lists.scores > -torch.inf
+            values = compute(torch.where(is_offered, batch.lists.scores, 0).to(batch.dtype))
+            return sums.index_add_(0, batch.lists.rows, torch.where(is_offered, values, 0))
+        if batch.scores is not None:
+            for rows, tile in batch.scores.tiles(self._tile_rows):
+                is_offered = tile > -torch.inf
+                values = compute(torch.where(is_offered, tile, 0).to(batch.dtype))
+                sums[rows] = torch.where(is_offered, values, 0).sum(1)
+        return sums
 
     # ------------------------------------------------------------------------- by item and by user
 

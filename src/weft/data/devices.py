@@ -38,6 +38,10 @@ DEFERRED_ERRORS = {
         "target where it is -1; item numbers go from 0 up, -1 fills up short rows, and each "
         "candidate may occur once."
     ),
+    "bad_probabilities": (
+        "the scores hold numbers outside [0, 1], but a metric reads them as probabilities. Use "
+        'scores="logits" in the metric if the scores are log-odds, or rescale them.'
+    ),
     "bad_users": "user_indices holds numbers that are no rows of train, user_groups or slices; "
     "give each row's user, from 0 up.",
 }

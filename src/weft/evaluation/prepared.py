@@ -95,7 +95,7 @@ class PreparedEvaluation:
             _check_trait(
                 classes,
                 "needs_all_scores",
-                f"{_NO_SCORES}use LAUC, the area under the curve of a list",
+                f"{_NO_SCORES}use a metric of lists, such as LAUC or nDCG",
             )
         return EvaluationRun(self._builder.build(source, settings), settings, classes, device)
 
@@ -114,8 +114,8 @@ def _expand_metrics(settings: EvaluationSettings, inputs: EvaluationInputs) -> M
 
 # What metrics need that do not support recommendation lists, for messages.
 ALL_SCORES = (
-    "the scores of all items, which lists do not have; use LAUC, the area under the curve of a "
-    f"list, or give {setting_ref('candidates', 'listed')} if the lists hold every scored item"
+    "the scores of all items, which lists do not have; use a metric of lists, such as LAUC or "
+    f"nDCG, or give {setting_ref('candidates', 'listed')} if the lists hold every scored item"
 )
 _NO_SCORES = "scores, which these lists do not have; "
 

@@ -7,13 +7,14 @@ accumulator has a number of rows, and a column for each cut-off if it depends on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
+from weft.batch.batch import Batch
 from weft.batch.topk import TopK
 from weft.data import Labels
 from weft.data.devices import float_type
@@ -143,6 +144,23 @@ class GroupSums(Accumulator):
         first = torch.where(group >= 0, group * width, 0) + columns
         second = first + len(self.groups.names) * width
         return Contribution(both, torch.stack([first, second], dim=1))
+
+
+@dataclass(frozen=True)
+class UserSums(Accumulator):
+    """Quantities `[batch, num_rows]` of each user, added up; equal keys mean equal quantities."""
+
+    key: Hashable
+    size: int
+    values: Callable[[Batch], Tensor] = field(compare=False)
+    has_cutoffs = False
+
+    @property
+    def num_rows(self) -> int:
+        return self.size
+
+    def contributions(self, topk: TopK) -> Contribution:
+        return Contribution(self.values(topk.batch))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@
 - `UserMeanMetric`: a value per user, averaged.
 - `UserAverageMetric`: a value per user without a cut-off; authors define `compute_scores`.
 - `UserAverageTopKMetric`: the same at a cut-off.
+- `PooledMetric`: a formula over sums of all users together, or a mean of values per user.
 - `RatingMetric`: errors on ratings; authors define `compute_errors`.
 """
 
@@ -306,10 +307,44 @@ class UserAverageTopKMetric(TopKMetric, UserAverageMetric):
         )
 
 
-AVERAGES = ("cells", "users")
+class PooledMetric(UserMeanMetric):
+    """A formula over sums of all users together, or (`average="users"`) a mean of values per user.
+
+    A subclass defines `user_values(topk)`, `pooled_sums()` and `pooled_value(sums)`."""
+
+    averages: ClassVar[tuple[str, ...]] = ("cells", "users")
+
+    def __init__(self, *, average: str = "cells", **settings: Any) -> None:
+        super().__init__(**settings)
+        self.average = check_choice("average", average, self.averages)
+
+    def pooled_sums(self) -> Accumulator:
+        """Return the sums over all users that the formula needs."""
+        raise SettingError(f"{type(self).__name__} must define pooled_sums and pooled_value.")
+
+    def pooled_value(self, sums: Tensor) -> Tensor:
+        """Return the value of these sums, `[rows of pooled_sums]`; NaN if undefined."""
+        raise SettingError(f"{type(self).__name__} must define pooled_sums and pooled_value.")
+
+    @property
+    def has_user_values(self) -> bool:
+        return self.is_summed and self.average == "users"
+
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return super().accumulators() if self.average == "users" else (self.pooled_sums(),)
+
+    def compute_value(self, state: StateView) -> Tensor:
+        if self.average == "users":
+            return super().compute_value(state)
+        return self.pooled_value(state[self.pooled_sums()])
+
+    def summarize(self, state: StateView) -> ComputedValue:
+        if self.average == "users":
+            return super().summarize(state)
+        return ComputedValue(self.compute_value(state))
 
 
-class RatingMetric(UserMeanMetric):
+class RatingMetric(PooledMetric):
     """Errors on ratings, averaged over all ratings that have a score, or (`average="users"`) per
     user first.
 
@@ -322,10 +357,6 @@ class RatingMetric(UserMeanMetric):
     reads_scores = True
     users = "lists"  # all users who have a rating with a score
     undefined = "no rating has a score"
-
-    def __init__(self, *, average: str = "cells", **settings: Any) -> None:
-        super().__init__(**settings)
-        self.average = check_choice("average", average, AVERAGES)
 
     def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
         """Return the error of each rating from its score before masking; all are `[ratings]`."""
@@ -345,28 +376,14 @@ class RatingMetric(UserMeanMetric):
         errors = self.compute_errors(preds, batch.truth.values.clone())
         return torch.where(is_scored, errors, 0), is_scored
 
-    @property
-    def has_user_values(self) -> bool:
-        return self.is_summed and self.average == "users"
-
     def user_values(self, topk: TopK) -> Tensor:
         errors, is_scored = self.rating_errors(topk.batch)
         truth = topk.batch.truth
         mean = truth.sum_rows(errors) / truth.sum_rows(is_scored.to(errors.dtype))
         return self.transform_mean(mean)[:, None]
 
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        if self.average == "users":
-            return super().accumulators()
-        return (RatingErrorSums(self.spec, self),)
+    def pooled_sums(self) -> Accumulator:
+        return RatingErrorSums(self.spec, self)
 
-    def compute_value(self, state: StateView) -> Tensor:
-        if self.average == "users":
-            return super().compute_value(state)
-        total, ratings = state[RatingErrorSums(self.spec, self)]
-        return self.transform_mean(total / ratings)
-
-    def summarize(self, state: StateView) -> ComputedValue:
-        if self.average == "users":
-            return super().summarize(state)
-        return ComputedValue(self.compute_value(state))
+    def pooled_value(self, sums: Tensor) -> Tensor:
+        return self.transform_mean(sums[0] / sums[1])

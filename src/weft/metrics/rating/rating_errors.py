@@ -1,8 +1,4 @@
-"""Rating: how far scores are from the ratings that they predict. Lower is better; no cut-off.
-
-Errors are those of the ratings of the truth that have a score before masking. Ratings without a
-score are left out and counted.
-"""
+"""Errors: how far scores are from the ratings that they predict. Lower is better."""
 
 from __future__ import annotations
 

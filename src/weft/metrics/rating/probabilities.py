@@ -1,0 +1,310 @@
+"""Scores as probabilities that an item is relevant, for models that predict clicks.
+
+The label of an interaction of the truth is 1 if it is relevant, 0 if it is stored and not relevant,
+such as a rating of 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.batch.batch import Batch
+from weft.batch.topk import TopK
+from weft.errors import InputError, check_choice, check_int
+from weft.metrics.accumulators import Accumulator, Contribution, UserSums
+from weft.metrics.base.formulas import PooledMetric, SummedMetric
+from weft.metrics.base.metric import Bounds
+from weft.metrics.registry import register
+from weft.metrics.state_layout import StateView
+
+SCORE_KINDS = ("logits", "probabilities")
+# Probabilities of 0 and 1 are moved inside by this, as in scikit-learn and RecBole.
+_CLIP = 1e-15
+
+
+def probabilities(batch: Batch, scores: Tensor, kind: str) -> Tensor:
+    """Return scores as probabilities. Raises `InputError` for probabilities outside [0, 1]."""
+    if kind == "logits":
+        return torch.sigmoid(scores)
+    is_invalid = (scores < 0) | (scores > 1)
+    if not batch.is_host_readable:
+        batch.validation.add("bad_probabilities", is_invalid.sum())
+    elif bool(is_invalid.any()):
+        raise InputError(
+            f"the scores hold {float(scores[is_invalid][0]):g}, but a metric reads them as "
+            'probabilities, which are from 0 to 1. Use scores="logits" in the metric if the scores '
+            "are log-odds, or rescale them."
+        )
+    return scores
+
+
+def log_losses(batch: Batch, scores: Tensor, kind: str) -> tuple[Tensor, Tensor]:
+    """Return the log loss of scores for the label 0, and for the label 1."""
+    if kind == "logits":
+        # Neither exponential overflows, and a loss close to 0 keeps its digits.
+        rest = torch.log1p(torch.exp(-scores.abs()))
+        return scores.clamp(min=0) + rest, (-scores).clamp(min=0) + rest
+    clip = max(_CLIP, torch.finfo(scores.dtype).eps)
+    clipped = probabilities(batch, scores, kind).clamp(clip, 1 - clip)
+    return -torch.log1p(-clipped), -clipped.log()
+
+
+def labelled_scores(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the score of each interaction of the truth, 0 if it has none, whether it is relevant,
+    and whether it has a score; all `[n]`.
+    """
+    is_scored = batch.raw_scores > -torch.inf
+    scores = torch.where(is_scored, batch.raw_scores.to(batch.dtype), 0)
+    return scores, batch.relevant.contains(batch.truth.keys) & is_scored, is_scored
+
+
+def truth_sums(kind: str, batch: Batch) -> Tensor:
+    """Return sums over the scored interactions of each user, `[batch, 4]`: of their log loss, 1,
+    label and probability.
+    """
+
+    def compute() -> Tensor:
+        scores, is_relevant, is_scored = labelled_scores(batch)
+        negative, positive = log_losses(batch, scores, kind)
+        loss = torch.where(is_relevant, positive, negative)
+        summed = (loss, torch.ones_like(scores), is_relevant, probabilities(batch, scores, kind))
+        columns = [
+            batch.truth.sum_rows(torch.where(is_scored, one.to(batch.dtype), 0)) for one in summed
+        ]
+        return torch.stack(columns, dim=1)
+
+    return batch.cached(("truth_sums", kind), compute)
+
+
+def offered_sums(kind: str, batch: Batch) -> Tensor:
+    """Return the sum of the log loss of each user's offered items, and their number, `[batch, 2]`.
+
+    Users who are not in the truth have none."""
+
+    def compute() -> Tensor:
+        relevant = batch.relevant
+        is_offered = batch.relevant_scores > -torch.inf
+        scores = torch.where(is_offered, batch.relevant_scores.to(batch.dtype), 0)
+        negative, positive = log_losses(batch, scores, kind)
+        # Every item counts as a negative first.
+        losses = batch.offered.sum_scores(lambda tile: log_losses(batch, tile, kind)[0])
+        losses = losses + relevant.sum_rows(torch.where(is_offered, positive - negative, 0))
+        sums = torch.stack([losses, batch.offered.counts], dim=1)
+        return torch.where(batch.has_truth[:, None], sums, 0)
+
+    return batch.cached(("offered_sums", kind), compute)
+
+
+class _ProbabilityMetric(SummedMetric):
+    """The common properties of metrics of probabilities."""
+
+    family = "rating"
+    higher_is_better: bool | None = False
+    bounds: Bounds = (0.0, None)
+    has_expected_tie_form = True  # there are no lists, and so no ties
+    sampling_behaviour = "unbiased"  # there are no negatives
+    reads_scores = True
+    undefined = "no rating has a score"
+
+    def __init__(self, *, scores: str = "logits", **settings: Any) -> None:
+        super().__init__(**settings)
+        self.scores = check_choice("scores", scores, SCORE_KINDS)
+
+    @property
+    def truth_sums(self) -> UserSums:
+        """The sums of `truth_sums`."""
+        return UserSums(("truth_sums", self.scores), 4, partial(truth_sums, self.scores))
+
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return (self.truth_sums,)
+
+
+@register
+class LogLoss(PooledMetric, _ProbabilityMetric):
+    """The log loss (binary cross-entropy) of scores as predictions of what is relevant.
+
+    The loss of an interaction is -ln p if it is relevant and -ln(1 - p) if not, averaged over all
+    interactions of the truth that have a score. `scores="logits"` are log-odds,
+    p = 1 / (1 + e^-score); `scores="probabilities"` are p itself, moved inside [1e-15, 1 - 1e-15].
+    `cells="offered"` takes all offered items of the users of the truth instead, where items that
+    are not relevant have the label 0. `average="users"` is the mean over users of their own mean
+    loss.
+
+    Edge cases: an interaction is not relevant if it is stored with a rating of 0 or below the
+    threshold, and the loss of relevant interactions alone says little; a score of -inf is no score;
+    probabilities outside [0, 1] are refused; `cells="offered"` needs the scores of all items, so
+    that recommendation lists are refused, unless they hold all candidates (`candidates="listed"`).
+
+    Example: with the logits 0 and ln 3, p is 1/2 and 3/4; ratings from 4 on are relevant:
+    (ln 2 + ln 4/3) / 2.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.LogLoss(relevance_threshold=4)
+    >>> metric.update(torch.tensor([[0.0, 1.0986]]), torch.tensor([[1, 5]]))
+    >>> metric.compute()
+    tensor(0.4904, dtype=torch.float64)
+    """
+
+    reference = "Good (1952), Rational decisions, doi 10.1111/j.2517-6161.1952.tb00104.x"
+    users = "lists"  # all users who have an interaction with a score
+
+    def __init__(self, *, cells: str = "truth", **settings: Any) -> None:
+        super().__init__(**settings)
+        self.cells = check_choice("cells", cells, ("truth", "offered"))
+        if self.cells == "offered":
+            self.needs_all_scores = True
+            self.sampling_behaviour = "candidates"
+
+    def pooled_sums(self) -> Accumulator:
+        if self.cells == "truth":
+            return self.truth_sums
+        return UserSums(("offered_sums", self.scores), 2, partial(offered_sums, self.scores))
+
+    def user_values(self, topk: TopK) -> Tensor:
+        compute: Callable[[str, Batch], Tensor]
+        compute = truth_sums if self.cells == "truth" else offered_sums
+        losses, numbers = compute(self.scores, topk.batch)[:, :2].unbind(1)
+        return (losses / numbers)[:, None]
+
+    def pooled_value(self, sums: Tensor) -> Tensor:
+        return sums[0] / sums[1]
+
+
+@register
+class NE(_ProbabilityMetric):
+    """Normalized entropy: the log loss divided by that of the constant prediction q, the share of
+    relevant interactions. Below 1 the scores say more than q.
+
+    The divisor is -(q ln q + (1 - q) ln(1 - q)), over all interactions of the truth that have a
+    score. `scores` are `"logits"` or `"probabilities"`, as for LogLoss.
+
+    Edge cases: as for LogLoss; undefined if all interactions are relevant, or none.
+
+    Example: with the logits 0 and ln 3, p is 1/2 and 3/4; ratings from 4 on are relevant, so that q
+    is 1/2: (ln 2 + ln 4/3) / 2 / ln 2.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.NE(relevance_threshold=4)
+    >>> metric.update(torch.tensor([[0.0, 1.0986]]), torch.tensor([[1, 5]]))
+    >>> metric.compute()
+    tensor(0.7075, dtype=torch.float64)
+    """
+
+    reference = (
+        "He et al. (2014), Practical lessons from predicting clicks on ads at Facebook, "
+        "doi 10.1145/2648584.2648589"
+    )
+    undefined = "no rating has a score, all interactions are relevant, or none is"
+
+    def compute_value(self, state: StateView) -> Tensor:
+        loss, number, relevant, _ = state[self.truth_sums]
+        share = relevant / number
+        entropy = -(torch.xlogy(share, share) + torch.xlogy(1 - share, 1 - share))
+        return torch.where(entropy > 0, loss / number / entropy, torch.nan)
+
+
+@register
+class ScoreCalibration(_ProbabilityMetric):
+    """The number of relevant interactions that the scores predict, divided by their real number:
+    the sum of p / the sum of labels. 1 is the target.
+
+    It is over all interactions of the truth that have a score. `scores` are `"logits"` or
+    `"probabilities"`, as for LogLoss. Above 1 the scores promise too much.
+
+    Edge cases: as for LogLoss; undefined if no interaction with a score is relevant.
+
+    Example: with the logits 0 and ln 3, p is 1/2 and 3/4; of the ratings, that from 4 on is
+    relevant: 1.25 / 1.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.ScoreCalibration(relevance_threshold=4)
+    >>> metric.update(torch.tensor([[0.0, 1.0986]]), torch.tensor([[1, 5]]))
+    >>> metric.compute()
+    tensor(1.2500, dtype=torch.float64)
+    """
+
+    higher_is_better = None
+    target = 1.0
+    reference = (
+        "He et al. (2014), Practical lessons from predicting clicks on ads at Facebook, "
+        "doi 10.1145/2648584.2648589"
+    )
+    undefined = "no interaction with a score is relevant"
+
+    def compute_value(self, state: StateView) -> Tensor:
+        _, _, relevant, predicted = state[self.truth_sums]
+        return torch.where(relevant > 0, predicted / relevant, torch.nan)
+
+
+@dataclass(frozen=True)
+class CalibrationGaps(Accumulator):
+    """The sum of label minus probability in each bin of probabilities, and, in a last row, the
+    number of interactions.
+    """
+
+    scores: str
+    bins: int
+    has_cutoffs = False
+
+    @property
+    def num_rows(self) -> int:
+        return self.bins + 1
+
+    def contributions(self, topk: TopK) -> Contribution:
+        batch = topk.batch
+        scores, is_relevant, is_scored = labelled_scores(batch)
+        predicted = probabilities(batch, scores, self.scores)
+        edges = torch.arange(1, self.bins, dtype=batch.dtype, device=batch.device) / self.bins
+        bins = torch.bucketize(predicted, edges, right=True)
+        gap = torch.where(is_scored, is_relevant.to(batch.dtype) - predicted, 0)
+        return Contribution(
+            torch.stack([gap, is_scored.to(batch.dtype)], dim=1),
+            torch.stack([bins, torch.full_like(bins, self.bins)], dim=1),
+            batch.truth.rows,
+        )
+
+
+@register
+class ECE(_ProbabilityMetric):
+    """Expected calibration error: how far probabilities are from the share of relevant interactions
+    among those with a similar probability.
+
+    Interactions of the truth that have a score are put into `bins` bins of equal width, from
+    0 to 1/bins, 1/bins to 2/bins and so on, the lower end included. The value is the mean over the
+    bins of |share of relevant - mean p|, weighted by their number of interactions. `scores` are
+    `"logits"` or `"probabilities"`, as for LogLoss.
+
+    Edge cases: as for LogLoss; an empty bin has no weight; p = 1 is in the last bin.
+
+    Example: with the logits 0 and ln 3, p is 1/2 and 3/4, in bins of their own; ratings from 4 on
+    are relevant: (1/2 + 1/4) / 2.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.ECE(relevance_threshold=4)
+    >>> metric.update(torch.tensor([[0.0, 1.0986]]), torch.tensor([[1, 5]]))
+    >>> metric.compute()
+    tensor(0.3750, dtype=torch.float64)
+    """
+
+    bounds = (0.0, 1.0)
+    reference = (
+        "Naeini, Cooper and Hauskrecht (2015), Obtaining well calibrated probabilities using "
+        "Bayesian binning, doi 10.1609/aaai.v29i1.9602"
+    )
+
+    def __init__(self, *, bins: int = 10, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.bins = check_int("ECE got bins", bins)
+
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return (CalibrationGaps(self.scores, self.bins),)
+
+    def compute_value(self, state: StateView) -> Tensor:
+        gaps = state[CalibrationGaps(self.scores, self.bins)]
+        return gaps[:-1].abs().sum() / gaps[-1]
