@@ -710,7 +710,8 @@ def test_moving_an_evaluator_moves_values_per_user():
     evaluator.update(torch.rand(2, 3), torch.tensor([[0], [1]]))
     evaluator.to("meta")
     assert {
-        part.device.type for part in (evaluator.sums, evaluator.counts, *evaluator._table[0])
+        part.device.type
+        for part in (evaluator.sums, evaluator.counts, *evaluator._table[0].values())
     } == {"meta"}
 
 

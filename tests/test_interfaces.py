@@ -128,8 +128,8 @@ def test_draws_every_setting_of_all_interfaces():
         for field in EvaluationSettings.fields()
         if field.option.flag and field.option.key and field.option.in_evaluate
     }
-    # --per-user needs a folder to write to, --checkpoint a file.
-    assert offered - {"per_user", "checkpoint"} == set(VALUES)
+    # --per-user and --keep-lists need a folder to write to, --checkpoint a file.
+    assert offered - {"per_user", "keep_lists", "checkpoint"} == set(VALUES)
 
 
 @seed(20)

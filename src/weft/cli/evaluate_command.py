@@ -183,11 +183,16 @@ def _with_outputs(
         check_report(report)
     if out is not None:
         check_folder(out, f"--out {out}")
-    if configuration.evaluation.per_user and out is None:
-        raise SettingError(
-            "--per-user (save_per_user) writes a table next to each result; give the folder with "
-            "--out DIR (output: DIR)."
-        )
+    evaluation = configuration.evaluation
+    for flag, is_given in {
+        "--per-user (save_per_user)": evaluation.per_user,
+        "--keep-lists (keep_lists)": evaluation.keep_lists,
+    }.items():
+        if is_given and out is None:
+            raise SettingError(
+                f"{flag} writes a table next to each result; give the folder with --out DIR "
+                "(output: DIR)."
+            )
     if configuration.evaluation.per_user and out is not None:
         _check_user_tables(configuration, out, overwrite=overwrite)
     return configuration

@@ -136,10 +136,10 @@ def print_comparison(
 
 
 def print_comparison_notes(console: Console, comparison: Comparison) -> None:
-    """Print what accompanies the tables of a comparison: Pareto fronts and notes."""
+    """Print what accompanies the tables of a comparison: Pareto fronts, lists and notes."""
     from weft.report.terminal import paragraph
 
-    for line in comparison.describe_fronts():
+    for line in (*comparison.describe_fronts(), *comparison.describe_lists()):
         console.print(paragraph(line, console.width))
     for note in comparison.notes:
         console.print(paragraph(note, console.width, "dim"))

@@ -77,6 +77,7 @@ def evaluate(
     estimator: str | None = None,
     gamma: float | None = None,
     per_user: bool = False,
+    keep_lists: bool = False,
     bootstrap: int | None = None,
     slices: Mapping[str, Any] | None = None,
     exposure: bool = False,
@@ -155,6 +156,9 @@ def evaluate(
     per_user
         Keep a value per user, metric and cut-off, in `result.per_user`, and the labels of each
         user, in `result.user_labels`.
+    keep_lists
+        Keep the list of each user up to the largest cut-off, in `result.lists` (user, rank, item);
+        `weft.compare` then compares the lists of models, too.
     bootstrap
         The number of resamples of the users for percentile and BCa intervals of every metric. The
         contributions of users are stored until the end: 8 bytes per user, mean and cut-off, and 12
@@ -222,6 +226,7 @@ def evaluate(
         estimator=estimator,
         gamma=gamma,
         per_user=per_user,
+        keep_lists=keep_lists,
         bootstrap=bootstrap,
         slices=slices,
         exposure=exposure,

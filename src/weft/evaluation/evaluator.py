@@ -86,6 +86,7 @@ class Evaluator(EvaluatorState):
         estimator: str | None = None,
         gamma: float | None = None,
         per_user: bool = False,
+        keep_lists: bool = False,
         bootstrap: int | None = None,
         slices: Mapping[str, Any] | None = None,
         exposure: bool = False,
@@ -113,6 +114,7 @@ class Evaluator(EvaluatorState):
             estimator=estimator,
             gamma=gamma,
             per_user=per_user,
+            keep_lists=keep_lists,
             bootstrap=bootstrap,
             slices=slices,
             exposure=exposure,
@@ -217,6 +219,11 @@ class Evaluator(EvaluatorState):
         objects = [metric for metric in settings.metrics if isinstance(metric, BaseMetric)]
         if objects:
             check_metric_objects(objects, counting, self.inputs)
+        if settings.keep_lists and not any(spec.k for spec in classes):
+            raise SettingError(
+                f"{setting_ref('keep_lists', True)} keeps lists up to the largest cut-off, but no "
+                f"metric has one; add a metric such as nDCG@10."
+            )
         if settings.exposure and self.num_items is None:
             raise MissingInput(
                 f"{setting_ref('exposure', True)} counts the recommendations of each item and "
@@ -334,15 +341,25 @@ class Evaluator(EvaluatorState):
         if by_user:
             user_counts = counts if self.drops_repeats else counts[:, :0]
             contributions = UserContributions.from_batch(batch, layout, terms, user_counts)
-        table = self.metric_set.user_values(batch) if self.settings.per_user else None
+        table = self._user_rows(batch)
         for metric in self.stateful_metrics:
             metric.accumulate(batch)
         self.counts += counts.sum(0)
         transaction.add_terms(terms)
-        if table is not None:
-            self._table.append((batch.users, *table))
+        if table:
+            self._table.append(table)
         if contributions is not None:
             self._contributions.append(contributions)
+
+    def _user_rows(self, batch: Batch) -> dict[str, Tensor]:
+        """Return what is kept of each user of a batch, by name: values, and the list."""
+        rows = {}
+        if self.settings.per_user:
+            rows["table_kept"], rows["table_values"] = self.metric_set.user_values(batch)
+        if self.settings.keep_lists:
+            missing = self.list_length - batch.items.shape[1]
+            rows["table_items"] = torch.nn.functional.pad(batch.items, (0, missing), value=-1)
+        return {"table_users": batch.users, **rows} if rows else {}
 
     def _note_users(self, batch: Batch) -> None:
         """Count users who are no rows of an input, where the host cannot read their indices."""

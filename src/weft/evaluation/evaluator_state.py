@@ -63,8 +63,7 @@ class EvaluatorState(nn.Module):
         self.sums = torch.from_numpy(np.zeros(size)).to(device, dtype)
         self.counts = torch.zeros(len(self.counter.names), device=device, dtype=dtype)
         self._users: list[Tensor] = []  # user indices, if the caller gives them
-        # The per-user table: user index, is_kept, values.
-        self._table: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._table: list[dict[str, Tensor]] = []  # what is kept of each user, by batch
         self._contributions: list[UserContributions] = []
         self._num_items: int | None = None
         self._num_rows = 0
@@ -81,7 +80,7 @@ class EvaluatorState(nn.Module):
         )
         self._users = [move(users) for users in self._users]
         self._table = [
-            (move(users), move(kept), move(values)) for users, kept, values in self._table
+            {name: move(values) for name, values in rows.items()} for rows in self._table
         ]
         return self
 
@@ -133,16 +132,9 @@ class EvaluatorState(nn.Module):
         the next batch.
         """
         rows = {"users": self.users_met}
-        if self.settings.per_user:
-            width, device = len(self.metric_set.user_columns), self.sums.device
-            empty = (
-                torch.empty(0, dtype=torch.int64, device=device),
-                torch.empty(0, dtype=torch.bool, device=device),
-                torch.empty((0, width), dtype=self.sums.dtype, device=device),
-            )
-            names = ("table_users", "table_kept", "table_values")
-            for name, *parts in zip(names, empty, *self._table):
-                rows[name] = torch.cat([part.to(parts[0].dtype) for part in parts])
+        for name, (dtype, width) in self.table_columns().items():
+            empty = torch.empty((0, *width), dtype=dtype, device=self.sums.device)
+            rows[name] = torch.cat([empty, *(part[name].to(dtype) for part in self._table)])
         if self._contributions:
             stored = [part.to_rows() for part in self._contributions]
             if any(part.keys() != stored[0].keys() for part in stored):
@@ -163,13 +155,32 @@ class EvaluatorState(nn.Module):
             self._has_candidates,
         )
 
+    def table_columns(self) -> dict[str, tuple[torch.dtype, tuple[int, ...]]]:
+        """Return what is kept of each user by name: its type, and its shape after the users.
+
+        `table_kept`: whether the user belongs in the table of values, `table_values`;
+        `table_items`: the list, -1 after its end."""
+        columns: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
+        if self.settings.per_user:
+            width = len(self.metric_set.user_columns)
+            columns |= {"table_kept": (torch.bool, ()), "table_values": (self.sums.dtype, (width,))}
+        if self.settings.keep_lists:
+            columns["table_items"] = (torch.int64, (self.list_length,))
+        return {"table_users": (torch.int64, ()), **columns} if columns else {}
+
+    @property
+    def list_length(self) -> int:
+        """The length of the lists that are kept: the largest cut-off, or the number of items."""
+        depth = self.metric_set.depth
+        return depth if self.num_items is None else min(depth, max(1, self.num_items))
+
     def restore(self, state: EvaluationState) -> None:
         """Replace the state. It is not copied."""
         self._begin(state.sums.device)
         self.sums, self.counts, rows = state.sums, state.counts, state.rows
         self._users = [rows["users"]]
-        if self.settings.per_user:
-            self._table = [(rows["table_users"], rows["table_kept"], rows["table_values"])]
+        table = {name: values for name, values in rows.items() if name.startswith("table_")}
+        self._table = [table] if table else []
         contributions = UserContributions.from_rows(rows, self.metric_set.layout)
         self._contributions = [] if contributions is None else [contributions]
         for metric, states in zip(self.stateful_metrics, state.metric_states):
@@ -220,6 +231,7 @@ class EvaluatorState(nn.Module):
             "weft": versions()["weft"],  # another version may add other sums under the same names
             **self.record_settings(),
             "per_user": self.settings.per_user,
+            "keep_lists": self.settings.keep_lists,
             "exposure": self.settings.exposure,
             "num_items": self.num_items,
             "definitions": [

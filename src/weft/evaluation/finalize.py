@@ -46,7 +46,7 @@ _PERCENT = np.arange(101) / 100
 class RunReport:
     """Facts about the inputs of a run for its Result: empty for batches that a caller adds.
 
-    `users` are the ids of the users; without them, user indices are kept.
+    `users` and `items` are the ids of users and items; without them, their indices are kept.
     """
 
     name: str = "model"
@@ -55,6 +55,7 @@ class RunReport:
     settings: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     users: Vocabulary | None = None
+    items: Vocabulary | None = None
 
 
 def finalize(
@@ -102,6 +103,7 @@ def finalize(
         exposure=exposure,
         popularity=popularity,
         user_labels=labels,
+        lists=list_table(state, report) if settings.keep_lists else None,
         prefix=evaluator.prefix,
         postfix=evaluator.postfix,
     )
@@ -240,10 +242,26 @@ def user_tables(
     return _with_ids(values, users), None if labels is None else _with_ids(labels, users)
 
 
+def list_table(state: EvaluationState, report: RunReport) -> pl.DataFrame:
+    """Return `Result.lists`: a row for each user and position, by user and rank."""
+    import polars as pl
+
+    check_fork("a table of lists")
+    items = state.rows["table_items"].cpu().numpy()
+    number, position = (items >= 0).nonzero()
+    listed = pl.Series("item", items[number, position])
+    if report.items is not None:
+        listed = report.items.ids.gather(listed).alias("item")
+    users = pl.Series("user", state.rows["table_users"].cpu().numpy()[number])
+    ranks = pl.Series("rank", position + 1, dtype=pl.Int64)
+    rows = pl.DataFrame([users, ranks, listed])
+    return _with_ids(rows, report.users)
+
+
 def _with_ids(rows: pl.DataFrame, users: Vocabulary | None) -> pl.DataFrame:
     if users is None:
         return rows
-    rows = rows.sort("user")
+    rows = rows.sort("user", maintain_order=True)
     return rows.with_columns(users.ids.gather(rows["user"].to_numpy()).alias("user"))
 
 

@@ -68,7 +68,7 @@ class Result(ReportMixin):
     Tables that were not requested are None. `per_user` has a row per user and a column per metric;
     `user_labels` has the same rows: user, activity (train interactions), user_groups (the label),
     and for each slice its label in the column `slice_column(name)`. `slices` has a row per slice,
-    group of users and metric.
+    group of users and metric. `lists` (user, rank, item) has the list of each user.
 
     `exposure` (k, items, recommendations) is the Lorenz curve of the recommendations: the least
     recommended share `items` of the catalogue receives the share `recommendations`, from (0, 0) to
@@ -87,6 +87,7 @@ class Result(ReportMixin):
     exposure: pl.DataFrame | None = None
     popularity: pl.DataFrame | None = None
     user_labels: pl.DataFrame | None = None
+    lists: pl.DataFrame | None = None
     prefix: str = ""  # of the names in `as_dict`
     postfix: str = ""
 

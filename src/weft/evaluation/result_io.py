@@ -31,7 +31,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 # Tables about users, which have files of their own, and their names in messages.
-_USER_TABLES = {"per_user": "per-user values", "user_labels": "labels of the users"}
+_USER_TABLES = {
+    "per_user": "per-user values",
+    "user_labels": "labels of the users",
+    "lists": "recommendation lists",
+}
 _NAME_BYTES = 255  # of a file, as file systems allow
 _PROVENANCE = {"fingerprint", "ids", "files", "configuration"}  # fields that have fields
 _DIGESTS = "digests"  # key of the tables' digests in the JSON file

@@ -319,6 +319,7 @@ class EvaluationRun:
                 **({"files": files} if files else {}),
             },
             users=dataset.users,
+            items=dataset.items,
         )
 
     @one_thread

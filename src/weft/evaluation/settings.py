@@ -261,6 +261,9 @@ class EvaluationSettings(BaseModel):
     per_user: Annotated[Bool, Option(OUTPUT, key="save_per_user")] = Field(
         default=False, description="Keep a value per user, metric and cut-off."
     )
+    keep_lists: Annotated[Bool, Option(OUTPUT)] = Field(
+        default=False, description="Keep the list of each user, cut at the largest cut-off."
+    )
     exposure: Annotated[Bool, Option(OUTPUT, None)] = Field(
         default=False, description="Count how often each item is recommended at each cut-off."
     )

@@ -48,6 +48,7 @@ _SETTINGS = (
     "estimator",
     "gamma",
     "per_user",
+    "keep_lists",
     "exposure",
     "skill",
     "bootstrap",

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from weft.evaluation.evaluator_state import EvaluatorState
 
 _FIELDS = tuple(field.name for field in fields(EvaluationState))
-_TABLE = ("table_users", "table_kept", "table_values")
 
 
 def validate_state(state: Mapping[str, Any], evaluator: EvaluatorState) -> EvaluationState:
@@ -68,9 +67,17 @@ def _validate_rows(rows: object, evaluator: EvaluatorState, num_rows: int) -> di
     users = check_codes(rows.get("users"), "rows['users']", num_users)
     length = len(users) if evaluator.drops_repeats else None
     known = {"users"}
-    if evaluator.settings.per_user:
-        _check_table(rows, len(evaluator.metric_set.user_columns), num_users, length)
-        known |= set(_TABLE)
+    if columns := evaluator.table_columns():
+        users = check_codes(
+            rows.get("table_users"), "rows['table_users']", num_users, length=length
+        )
+        for name, (dtype, shape) in columns.items():
+            types = FLOATS if dtype.is_floating_point else (dtype,)
+            check_tensor(rows.get(name), f"rows[{name!r}]", types, (len(users), *shape))
+        known |= columns.keys()
+        if "table_items" in columns:
+            items = rows["table_items"].reshape(-1)
+            check_codes(items, "rows['table_items']", evaluator.num_items, least=-1)
     contributed = {name for name in rows if name.startswith(ROW_PREFIX)}
     if contributed and evaluator.stores_contributions:
         known |= contributed
@@ -85,15 +92,6 @@ def _count_labelled_users(evaluator: EvaluatorState) -> int | None:
     """Return the number of users that all slices and inputs of users have; None without any."""
     inputs = [*evaluator.slices.values(), *evaluator.user_inputs.values()]
     return min((one.size for one in inputs), default=None)
-
-
-def _check_table(
-    rows: Mapping[str, Any], width: int, num_users: int | None, length: int | None
-) -> None:
-    """Check the per-user table."""
-    users = check_codes(rows.get(_TABLE[0]), f"rows[{_TABLE[0]!r}]", num_users, length=length)
-    check_tensor(rows.get(_TABLE[1]), f"rows[{_TABLE[1]!r}]", (torch.bool,), (len(users),))
-    check_tensor(rows.get(_TABLE[2]), f"rows[{_TABLE[2]!r}]", FLOATS, (len(users), width))
 
 
 def _check_contributions(

@@ -20,6 +20,7 @@ from weft.statistics import comparison_text
 from weft.statistics.comparison_text import row_metric
 from weft.statistics.corrections import CORRECTIONS, adjust, find_families, interval_alphas
 from weft.statistics.letters import compact_letters
+from weft.statistics.list_overlap import compare_lists
 from weft.statistics.markup import csv_table
 from weft.statistics.pareto import ParetoFront, pareto_optimal
 
@@ -149,6 +150,34 @@ class Comparison(ReportMixin):
                     )
                 points[model].append(merit)
         return pareto_optimal(points)
+
+    def lists(self, k: int | None = None, p: float = 0.9) -> pl.DataFrame:
+        """Return how similar the lists of every two models are, as means over users who have both.
+
+        The results must have lists (`keep_lists=True`). Lists are cut at `k`, by default the
+        largest cut-off that all have; lists that end earlier count as they are. Of the items of
+        both lists, `overlap` is their share of k, `intersection` of the list of model_a, `jaccard`
+        of the items of either. `rbo` is the rank-biased overlap with persistence `p`,
+        (1 - p) Σ_d p^(d-1) · (items of both up to d) / d for d up to k; `rbo_normalized` divides
+        it by its highest value, 1 - p^k; `rbo_extrapolated` assumes that the overlap at k goes on
+        (Webber et al. 2010, doi 10.1145/1852102.1852106). `promoted` is the number of items of
+        model_a that model_b does not have up to k, `deepest_promotion` how far below k the lowest
+        of them is in the kept list of model_b.
+        """
+        return compare_lists(self.results, k, p)
+
+    def describe_lists(self) -> list[str]:
+        """Return a line of text per pair of models whose lists were kept: their similarity."""
+        if any(result.lists is None for result in self.results.values()):
+            return []
+        rows = self.lists().iter_rows(named=True)
+        order = list(self.results)
+        return [
+            f"lists of {row['model_a']} and {row['model_b']} at {row['k']}: overlap "
+            f"{row['overlap']:.4f}, RBO {row['rbo_extrapolated']:.4f}"
+            for row in rows
+            if order.index(row["model_a"]) < order.index(row["model_b"])
+        ]
 
     def adjusted(self, correction: str) -> Comparison:
         """Return the comparison with p-values and intervals adjusted by another correction."""

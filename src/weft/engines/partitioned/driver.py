@@ -125,6 +125,11 @@ def _read_positions(arguments: Arguments) -> PositionalIds:
 
 
 def _check_supported(arguments: Arguments, *, has_lists: bool, engine: str) -> None:
+    if arguments["keep_lists"]:
+        raise SettingError(
+            f"{setting_ref('keep_lists', True)} is for an evaluation in one process; on {engine} "
+            "the lists stay in your own tables."
+        )
     if arguments["checkpoint"] is not None:
         raise SettingError(
             f"{setting_ref('checkpoint')} is for an evaluation in one process; {engine} itself "
