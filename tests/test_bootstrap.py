@@ -208,7 +208,8 @@ def test_resamples_custom_metrics():
         )
     assert (
         "Offers, AUC(scope=pooled) keep states of their own: no bootstrap intervals. "
-        "docs/own-metrics.md says which base classes have them" in result.notes
+        "The base classes weft.SummedMetric and weft.UserAverageMetric offer more: "
+        "docs/own-metrics.md" in result.notes
     )
 
 

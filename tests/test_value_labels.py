@@ -144,7 +144,7 @@ def test_undefined_labels_have_a_note():
         (None, "returned a NoneType; expected one number"),
         ({"a": torch.ones(2)}, r"shape \[2\] for the label 'a'; expected one number"),
         ({"a": "b"}, "for the label 'a', returned a str"),
-        ({2.5: 1.0}, "the key 2.5; keys are labels"),
+        ({None: 1.0}, "the key None; keys are labels"),
         ({(): 1.0}, r"the key \(\); keys are labels"),
         ({1: 1.0, "1": 2.0}, "two labels that read alike"),
     ],

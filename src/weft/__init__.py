@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         UserVectors,
     )
     from weft.batch.blocks import MetricBlock
+    from weft.batch.ranked_lists import RankedLists
     from weft.data.readers.files import File
     from weft.data.sources import Factors
     from weft.data.sources.pairwise import PairwiseModel
@@ -32,9 +33,12 @@ if TYPE_CHECKING:
     from weft.evaluation.result import Result
     from weft.evaluation.result_io import load_result
     from weft.evaluation.state_io import load_state, merge_states, save_state
+    from weft.metrics.accumulators import ItemRelevance
     from weft.metrics.base.composite_formula import Composite
     from weft.metrics.base.formulas import RatingMetric, UserAverageMetric, UserAverageTopKMetric
     from weft.metrics.base.metric import BaseMetric, TopKMetric
+    from weft.metrics.base.summed import SummedMetric, SummedTopKMetric
+    from weft.metrics.list_sums import GroupSums, Histogram, ItemSums, UserSum
     from weft.metrics.registry import register
     from weft.metrics.single_target import HR, MRR, NDCG, get_topk_ranks
     from weft.statistics import Comparison, compare
@@ -48,17 +52,24 @@ _HOMES = {
     "Evaluator": "weft.evaluation.evaluator",
     "Factors": "weft.data.sources",
     "File": "weft.data.readers.files",
+    "GroupSums": "weft.metrics.list_sums",
     "HR": "weft.metrics.single_target",
+    "Histogram": "weft.metrics.list_sums",
     "ItemFeatures": "weft._input_kinds",
     "ItemLabels": "weft._input_kinds",
     "ItemNumbers": "weft._input_kinds",
+    "ItemRelevance": "weft.metrics.accumulators",
+    "ItemSums": "weft.metrics.list_sums",
     "ItemVectors": "weft._input_kinds",
     "MRR": "weft.metrics.single_target",
     "MetricBlock": "weft.batch.blocks",
     "NDCG": "weft.metrics.single_target",
     "PairwiseModel": "weft.data.sources.pairwise",
+    "RankedLists": "weft.batch.ranked_lists",
     "RatingMetric": "weft.metrics.base.formulas",
     "Result": "weft.evaluation.result",
+    "SummedMetric": "weft.metrics.base.summed",
+    "SummedTopKMetric": "weft.metrics.base.summed",
     "TopKItems": "weft.data.topk_items",
     "TopKMetric": "weft.metrics.base.metric",
     "TrainInteractions": "weft._input_kinds",
@@ -66,6 +77,7 @@ _HOMES = {
     "UserAverageTopKMetric": "weft.metrics.base.formulas",
     "UserLabels": "weft._input_kinds",
     "UserNumbers": "weft._input_kinds",
+    "UserSum": "weft.metrics.list_sums",
     "UserVectors": "weft._input_kinds",
     "WeftError": "weft.errors",
     "check": "weft.diagnostics",
@@ -94,14 +106,21 @@ __all__ = [
     "Evaluator",
     "Factors",
     "File",
+    "GroupSums",
+    "Histogram",
     "ItemFeatures",
     "ItemLabels",
     "ItemNumbers",
+    "ItemRelevance",
+    "ItemSums",
     "ItemVectors",
     "MetricBlock",
     "PairwiseModel",
+    "RankedLists",
     "RatingMetric",
     "Result",
+    "SummedMetric",
+    "SummedTopKMetric",
     "TopKItems",
     "TopKMetric",
     "TrainInteractions",
@@ -109,6 +128,7 @@ __all__ = [
     "UserAverageTopKMetric",
     "UserLabels",
     "UserNumbers",
+    "UserSum",
     "UserVectors",
     "WeftError",
     "check",

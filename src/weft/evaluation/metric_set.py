@@ -24,18 +24,14 @@ from weft.evaluation.resample_weights import Floats
 from weft.evaluation.result import SLICE_COLUMNS, frame_schema
 from weft.evaluation.state import MetricStates
 from weft.metrics.accumulators import Accumulator, ItemExposure
-from weft.metrics.base.formulas import (
-    ComputedValue,
-    SummedMetric,
-    UserAverageMetric,
-    UserMeanMetric,
-)
+from weft.metrics.base.formulas import UserAverageMetric, UserMeanMetric
 from weft.metrics.base.identity import check_no_children
 from weft.metrics.base.metric import BaseMetric
+from weft.metrics.base.summed import ComputedValue, SummedMetric
 from weft.metrics.base.value_labels import read_values
 from weft.metrics.names import MetricSpec
 from weft.metrics.registry import build_metric
-from weft.metrics.state_layout import StateLayout, StateView
+from weft.metrics.state_layout import NO_CUTOFF, StateLayout, StateView
 
 if TYPE_CHECKING:
     import polars as pl
@@ -131,7 +127,7 @@ class MetricSet:
         for group in self._groups.values():
             needed = group.metric.accumulator_cutoffs(group.cutoffs)
             for accumulator in self._reference_sums(group.metric):
-                needed[accumulator] = set(group.cutoffs) or {1}
+                needed[accumulator] = set(group.cutoffs) or {NO_CUTOFF}
             for accumulator, own in needed.items():
                 cutoffs.setdefault(accumulator, set()).update(own)
         if exposure is not None and self.cutoffs:

@@ -41,6 +41,9 @@ _LACKS = {
     "vector": "have no vector in {name}; theirs is {missing}",
 }
 _SHOWN_CELLS, _SHOWN_NAMES = 3, 4
+_POINTER_TO_SUMS = (
+    "The base classes weft.SummedMetric and weft.UserAverageMetric offer more: docs/own-metrics.md"
+)
 # Formulas of gains that depend on the rating r.
 _GAINS = {"exponential": "2^r - 1", "exponential_shifted": "2^(r+1) - 1", "linear": "r"}
 
@@ -219,7 +222,7 @@ def own_state_notes(evaluator: Evaluator) -> Iterator[str]:
         return
     modules = (type(metric).__module__ for metric in metric_set.stateful.values())
     is_custom = not all(module.startswith("weft.") for module in modules)
-    pointer = ". docs/own-metrics.md says which base classes have them" if is_custom else ""
+    pointer = f". {_POINTER_TO_SUMS}" if is_custom else ""
     names = ", ".join(map(str, metric_set.stateful))
     yield f"{names} {_keep_states(len(metric_set.stateful))}: {', '.join(lacks)}{pointer}"
 

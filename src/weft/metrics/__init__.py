@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time names come from 
     from weft.metrics.accuracy import *
     from weft.metrics.base.formulas import RatingMetric, UserAverageMetric, UserAverageTopKMetric
     from weft.metrics.base.metric import BaseMetric, TopKMetric
+    from weft.metrics.base.summed import SummedMetric, SummedTopKMetric
     from weft.metrics.bias import *
     from weft.metrics.bias_disparity import *
     from weft.metrics.coverage import *
@@ -27,6 +28,8 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time names come from 
 _BASE_CLASSES = {
     "BaseMetric": "weft.metrics.base.metric",
     "RatingMetric": "weft.metrics.base.formulas",
+    "SummedMetric": "weft.metrics.base.summed",
+    "SummedTopKMetric": "weft.metrics.base.summed",
     "TopKMetric": "weft.metrics.base.metric",
     "UserAverageMetric": "weft.metrics.base.formulas",
     "UserAverageTopKMetric": "weft.metrics.base.formulas",

@@ -82,6 +82,7 @@ class Accumulator:
     # True if a batch contributes a value for each position of its lists, rather than few.
     is_per_position: ClassVar[bool] = False
     count_rows: ClassVar[slice] = slice(0)  # rows that are numbers of users or lists
+    is_scalar: ClassVar[bool] = False  # True if the only row is read as a scalar
 
     @property
     def num_rows(self) -> int:
@@ -123,7 +124,7 @@ class ReferenceSums(UserMeanSums):
 
 
 @dataclass(frozen=True)
-class GroupSums(Accumulator):
+class GroupMeanSums(Accumulator):
     """Per user group, the sum of values `[batch, cut-offs]` and their number; rows `[2 groups]`."""
 
     key: MetricSpec

@@ -23,8 +23,9 @@ from weft.metrics.accumulators import (
     ItemHits,
     ItemRelevance,
 )
-from weft.metrics.base.formulas import POPULATIONS, SummedMetric, UserAverageTopKMetric
-from weft.metrics.base.metric import Bounds, TopKMetric
+from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
+from weft.metrics.base.metric import Bounds
+from weft.metrics.base.summed import SummedTopKMetric
 from weft.metrics.group_rates import rates, relative_spread
 from weft.metrics.registry import register
 from weft.metrics.state_layout import StateView
@@ -163,7 +164,7 @@ class ARP(_PopularityMetric):
         return popularity / torch.where(topk.list_length > 0, topk.list_length, torch.nan)
 
 
-class _HeadAndTail(TopKMetric, SummedMetric):
+class _HeadAndTail(SummedTopKMetric):
     """The difference of the rates of head and tail: their standard deviation over their mean, from
     0 (fair) to 1 (one is 0).
     """

@@ -13,13 +13,9 @@ from torch import Tensor
 from weft.batch.topk import TopK
 from weft.errors import check_bool, check_choice, check_int
 from weft.metrics.accumulators import Accumulator, ItemExposure
-from weft.metrics.base.formulas import (
-    POPULATIONS,
-    ComputedValue,
-    SummedMetric,
-    UserAverageTopKMetric,
-)
-from weft.metrics.base.metric import Bounds, TopKMetric
+from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
+from weft.metrics.base.metric import Bounds
+from weft.metrics.base.summed import ComputedValue, SummedTopKMetric
 from weft.metrics.registry import register
 from weft.metrics.state_layout import StateView
 
@@ -30,7 +26,7 @@ _GE = (
 
 
 @register
-class ItemCoverage(TopKMetric, SummedMetric):
+class ItemCoverage(SummedTopKMetric):
     """The number of distinct items in at least one list.
 
     `as_fraction=True` divides by the number of items in the catalogue; `users="evaluated"` counts

@@ -16,13 +16,14 @@ from weft.batch.topk import TopK
 from weft.data import Features
 from weft.errors import SettingError, check_bool, check_choice, check_int
 from weft.metrics.accumulators import Contribution, ItemAccumulator, ItemExposure
-from weft.metrics.base.formulas import POPULATIONS, SummedMetric, UserAverageTopKMetric
-from weft.metrics.base.metric import Bounds, TopKMetric
+from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
+from weft.metrics.base.metric import Bounds
+from weft.metrics.base.summed import SummedTopKMetric
 from weft.metrics.registry import register
 from weft.metrics.state_layout import StateView
 
 
-class _Spread(TopKMetric, SummedMetric):
+class _Spread(SummedTopKMetric):
     """A number that describes the exposure of items: in how many lists each item is, of all users
     or of evaluated users.
     """

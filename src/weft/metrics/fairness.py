@@ -20,7 +20,7 @@ from weft.data import Label, Labels
 from weft.errors import check_bool, check_choice
 from weft.metrics.accumulators import (
     Accumulator,
-    GroupSums,
+    GroupMeanSums,
     ItemAccumulator,
     ItemCandidacy,
     ItemExposure,
@@ -30,8 +30,9 @@ from weft.metrics.accumulators import (
     ItemRelevance,
 )
 from weft.metrics.base.composites import ComponentMetric
-from weft.metrics.base.formulas import POPULATIONS, SummedMetric
-from weft.metrics.base.metric import Bounds, TopKMetric
+from weft.metrics.base.formulas import POPULATIONS
+from weft.metrics.base.metric import Bounds
+from weft.metrics.base.summed import SummedTopKMetric
 from weft.metrics.group_rates import mean_difference, rates, relative_spread
 from weft.metrics.names import MetricSpec
 from weft.metrics.registry import register
@@ -47,7 +48,7 @@ _DELDJOO = (
 )
 
 
-class _FairnessMetric(TopKMetric, SummedMetric):
+class _FairnessMetric(SummedTopKMetric):
     """A comparison of groups of users or clusters of items."""
 
     family = "fairness"
@@ -292,7 +293,7 @@ class UserMADRanking(_UserMAD):
 
     def accumulators(self) -> tuple[Accumulator, ...]:
         ndcg = self._ndcg.metric
-        return (GroupSums(ndcg.spec.with_cutoff(None), self._groups, ndcg.averaged_values),)
+        return (GroupMeanSums(ndcg.spec.with_cutoff(None), self._groups, ndcg.averaged_values),)
 
 
 @register
@@ -324,7 +325,7 @@ class UserMADRating(_UserMAD):
         self.users = check_choice("users", users, POPULATIONS)
 
     def accumulators(self) -> tuple[Accumulator, ...]:
-        return (GroupSums(self.spec.with_cutoff(None), self._groups, self._mean_scores),)
+        return (GroupMeanSums(self.spec.with_cutoff(None), self._groups, self._mean_scores),)
 
     def _mean_scores(self, topk: TopK) -> Tensor:
         total = topk.sum_items(

@@ -13,8 +13,8 @@ from weft.data.devices import read_array
 from weft.errors import SettingError, check_choice, check_float
 from weft.metrics.accumulators import Accumulator
 from weft.metrics.base.composites import CompositeMetric
-from weft.metrics.base.formulas import ComputedValue
 from weft.metrics.base.metric import Bounds
+from weft.metrics.base.summed import ComputedValue
 from weft.metrics.names import MetricSpec
 from weft.metrics.registry import register
 from weft.metrics.state_layout import StateView

@@ -18,9 +18,10 @@ from weft.data.devices import float_type
 from weft.errors import InputError, check_choice
 from weft.metrics.accumulators import Accumulator, PairWins
 from weft.metrics.accuracy import AccuracyMetric
-from weft.metrics.base.formulas import ComputedValue, SummedMetric, UserMeanMetric
+from weft.metrics.base.formulas import UserMeanMetric
 from weft.metrics.base.metric import Bounds
 from weft.metrics.base.stateful import State
+from weft.metrics.base.summed import ComputedValue, SummedMetric
 from weft.metrics.registry import register
 from weft.metrics.state_layout import StateView
 

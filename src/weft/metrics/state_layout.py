@@ -16,6 +16,7 @@ from torch import Tensor
 
 from weft.batch.batch import Batch
 from weft.data import DeviceColumn, Labels
+from weft.errors import SettingError
 from weft.metrics.accumulators import (
     Accumulator,
     Contribution,
@@ -34,6 +35,8 @@ from weft.metrics.mean_sums import (
 
 # Up to this number of items, reading all of them is cheaper than finding those that occur.
 _SMALL_CATALOGUE = 1 << 17
+# The cut-off of accumulators of a metric that has none.
+NO_CUTOFF = 0
 # Means over users that are added at once: few operations, and bounded memory.
 _CHUNK_MEANS = 8
 
@@ -229,7 +232,7 @@ class StateLayout:
 
 
 class StateView:
-    """The accumulators of a state at one cut-off; `state[accumulator]` is `[rows]`.
+    """The accumulators of a state at one cut-off; `state[accumulator]` is `[rows]`, or a scalar.
 
     Each accumulator is read once for all cut-offs: `cache` is shared by the views of one state.
     Most items of a large catalogue are in no list: quantities per item are read only for the items
@@ -246,7 +249,13 @@ class StateView:
         return StateView(self.layout, self._sums, self._cache, k)
 
     def __getitem__(self, accumulator: Accumulator) -> Tensor:
-        return self._read(accumulator)[:, self.layout.column(accumulator, self.k)]
+        if accumulator not in self.layout.cutoffs:
+            raise SettingError(
+                f"a metric reads the sums of {accumulator!r}, which it does not declare; set the "
+                "accumulator as an attribute in its constructor, and read sums[self.name]."
+            )
+        sums = self._read(accumulator)[:, self.layout.column(accumulator, self.k)]
+        return sums[0] if accumulator.is_scalar else sums
 
     def items(self, accumulator: ItemAccumulator) -> Tensor:
         """Return the items of `at_items`: those with a value other than 0 at any cut-off, and

@@ -17,8 +17,8 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from weft.batch.blocks import MetricBlock, compute_block
-from weft.metrics.base.formulas import SummedMetric
 from weft.metrics.base.metric import BaseMetric
+from weft.metrics.base.summed import SummedMetric
 from weft.metrics.base.value_labels import read_values
 from weft.metrics.declarations import constructor_parameters
 from weft.metrics.names import MetricSpec, format_labels, parse_name

@@ -18,8 +18,8 @@ from weft.metrics.base.composites import (
     find_class,
     is_combinable,
 )
-from weft.metrics.base.formulas import ComputedValue
 from weft.metrics.base.metric import BaseMetric
+from weft.metrics.base.summed import ComputedValue
 from weft.metrics.base.value_labels import read_values
 from weft.metrics.names import MetricSpec, parse_name
 from weft.metrics.registry import EMPTY_INPUTS, needs_cutoff

@@ -18,12 +18,9 @@ from weft.batch.topk import TopK
 from weft.errors import MissingInput, SettingError, UnknownMetric
 from weft.metrics.accumulators import Accumulator
 from weft.metrics.arithmetic import CompositeSpec
-from weft.metrics.base.formulas import (
-    SummedMetric,
-    UserAverageTopKMetric,
-    UserMeanMetric,
-)
+from weft.metrics.base.formulas import UserAverageTopKMetric, UserMeanMetric
 from weft.metrics.base.metric import BaseMetric
+from weft.metrics.base.summed import SummedMetric
 from weft.metrics.declarations import merge_kinds
 from weft.metrics.names import MetricSpec, parse_name
 from weft.metrics.registry import build_metric, find_metric, needs_cutoff

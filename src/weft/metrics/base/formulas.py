@@ -1,7 +1,5 @@
-"""Metrics that are formulas over accumulators: `accumulators()` lists what is added up,
-`compute_value(state)` turns the sums into a value.
+"""Metrics that are accumulated for their author.
 
-- `SummedMetric`: any accumulators, any formula.
 - `UserMeanMetric`: a value per user, averaged.
 - `UserAverageMetric`: a value per user without a cut-off; authors define `compute_scores`.
 - `UserAverageTopKMetric`: the same at a cut-off.
@@ -11,8 +9,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -21,138 +17,19 @@ from torch import Tensor
 
 from weft.batch.batch import Batch
 from weft.batch.blocks import MetricBlock, block_arguments, metric_block
-from weft.batch.input_validation import DeferredValidation
 from weft.batch.topk import TopK
-from weft.data import Label
-from weft.errors import InputError, SettingError, check_choice
+from weft.errors import SettingError, check_choice
 from weft.metrics.accumulators import (
     Accumulator,
-    ItemAccumulator,
     RatingErrorSums,
     ReferenceSums,
     UserMeanSums,
 )
-from weft.metrics.base.arithmetic_operators import ArithmeticOperators
-from weft.metrics.base.batch_checks import check_users, count_users_outside
 from weft.metrics.base.block_interface import call_with_blocks, copy_preds
 from weft.metrics.base.metric import TopKMetric
-from weft.metrics.base.value_labels import LabelledValues, read_values
+from weft.metrics.base.summed import ComputedValue, SummedMetric
 from weft.metrics.mean_sums import standard_error_from_sums
-from weft.metrics.names import format_labels
-from weft.metrics.state_layout import StateLayout, StateView
-
-
-@dataclass(frozen=True)
-class ComputedValue:
-    """A value computed from a state, with the standard error and users of a mean over users.
-
-    `value` is None for a metric that has values by label only. `parts` are the values that a
-    composite combined."""
-
-    value: Tensor | None
-    std_error: float = float("nan")
-    users: int | None = None
-    parts: tuple[float, ...] = ()
-    by_label: Mapping[tuple[Label, ...], Tensor] = field(default_factory=dict)
-
-
-class SummedMetric(ArithmeticOperators):
-    """A formula over accumulators."""
-
-    sums: Tensor
-    # True if one object computes all cut-offs at once; otherwise there is an object for each.
-    supports_all_cutoffs: bool = True
-    has_scalar_value: ClassVar[bool] = True  # False: `compute_value` returns values by label
-
-    @property
-    def is_summed(self) -> bool:
-        """True if accumulators are used; False if an author's `update` keeps its own states."""
-        return self._update_from_blocks is None
-
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        """Return what the formula needs."""
-        raise SettingError(f"{type(self).__name__} must define accumulators and compute_value.")
-
-    def accumulator_cutoffs(self, cutoffs: Iterable[int]) -> dict[Accumulator, set[int]]:
-        """Return the accumulators with the cut-offs at which these cut-offs of the metric need
-        them; 1 for a metric without a cut-off.
-        """
-        return {one: set(cutoffs) or {1} for one in self.accumulators()}
-
-    def compute_value(self, state: StateView) -> Any:
-        """Return the value, a scalar, or a dict of scalars by label; NaN if undefined."""
-        raise SettingError(f"{type(self).__name__} must define accumulators and compute_value.")
-
-    def label_values(self, state: StateView) -> Mapping[tuple[Label, ...], Tensor]:
-        """Return values by label in addition to a scalar."""
-        return {}
-
-    def all_values(self, state: StateView) -> LabelledValues:
-        """Return all values by label; () is the label of a scalar."""
-        values = read_values(self, self.compute_value(state), "compute_value")
-        return {**values, **self.label_values(state)}
-
-    def summarize(self, state: StateView) -> ComputedValue:
-        """Return the value with its standard error and number of users, if it has them."""
-        values = self.all_values(state)
-        return ComputedValue(values.pop((), None), by_label=values)
-
-    # ----------------------------------------------------------------------------------------------
-    # A metric on its own, outside an evaluator
-
-    def add_states(self) -> None:
-        if self.is_summed:
-            cutoffs = self.accumulator_cutoffs(() if self.k is None else (self.k,))
-            self._layout = StateLayout(cutoffs, has_standard_errors=False)
-            self._item_counts = self.known_item_counts()
-            kinds = self.declared_inputs()
-            self._user_inputs = {
-                name: value
-                for name, value in self.own_inputs().items()
-                if kinds[name].axis == "user"
-            }
-            sums = torch.zeros(self._layout.size, dtype=torch.float64)
-            self.add_state("sums", sums, dist_reduce_fx="sum")
-
-    def accumulate(self, batch: Batch) -> None:
-        if not self.is_summed:
-            super().accumulate(batch)
-            return
-        self._check_sizes(batch)
-        contributions, sums = self._layout.contributions(batch), self.sums.clone()
-        self._layout.add(sums, contributions)
-        self.sums = sums
-
-    def _check_sizes(self, batch: Batch) -> None:
-        """Raise `InputError` for a batch of other users or items than those of the inputs."""
-        for size in self._item_counts:
-            if size != batch.truth.num_items:
-                raise InputError(
-                    f"preds has {batch.truth.num_items} items, but {type(self).__name__} was made "
-                    f"for {size}; give one column per item."
-                )
-        for name, value in self._user_inputs.items():
-            check_users(batch.users, value.size, name)
-            if not batch.is_host_readable:
-                validation = DeferredValidation()  # not that of the batch, which others share
-                validation.add("bad_users", count_users_outside(batch.users, value.size))
-                self.faults_on_device = self.faults_on_device + validation.counts(batch.device)
-
-    def known_item_counts(self) -> set[int]:
-        return super().known_item_counts() | {
-            one.num_items for one in self.accumulators() if isinstance(one, ItemAccumulator)
-        }
-
-    def compute(self) -> Any:
-        """Return the value over all batches so far; a dict by name if there are only values by
-        label.
-        """
-        computed = self.compute_value(self._layout.view(self.sums)(self.k))
-        values = read_values(self, computed, "compute_value")
-        if () in values:
-            return values[()]
-        return {f"{self.spec}{format_labels(labels)}": value for labels, value in values.items()}
-
+from weft.metrics.state_layout import StateView
 
 POPULATIONS = ("lists", "evaluated")
 
@@ -188,9 +65,7 @@ class UserMeanMetric(SummedMetric):
     @cached_property
     def mean_sums(self) -> UserMeanSums:
         """The accumulator of the mean, shared by all cut-offs if they are computed at once."""
-        return UserMeanSums(
-            self.spec.with_cutoff(None) if self.supports_all_cutoffs else self.spec, self
-        )
+        return UserMeanSums(self.shared_spec, self)
 
     def shared_user_values(self, topk: TopK) -> Tensor:
         """Return `user_values`, computed once per batch for all metrics that read them."""

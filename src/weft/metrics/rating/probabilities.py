@@ -18,8 +18,9 @@ from weft.batch.batch import Batch
 from weft.batch.topk import TopK
 from weft.errors import InputError, check_choice, check_int
 from weft.metrics.accumulators import Accumulator, Contribution, UserSums
-from weft.metrics.base.formulas import PooledMetric, SummedMetric
+from weft.metrics.base.formulas import PooledMetric
 from weft.metrics.base.metric import Bounds
+from weft.metrics.base.summed import SummedMetric
 from weft.metrics.registry import register
 from weft.metrics.state_layout import StateView
 

@@ -1,0 +1,111 @@
+"""The recommendation lists of a batch, as functions of authors see them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from weft.batch.blocks import MetricBlock, metric_block
+from weft.batch.topk import TopK
+from weft.errors import SettingError
+
+
+class RankedLists:
+    """The recommendation lists of some users at the cut-offs of a metric.
+
+    All tensors belong to the reader. Ties are in the order drawn. Positions run to n, the largest
+    cut-off; those after the end of a list are empty. Quantities per user are `[batch, cut-offs]` or
+    `[batch, 1]`, so that they combine.
+
+    `cutoffs` are the cut-offs as integers, in ascending order, and `k [cut-offs]` as a tensor. A
+    metric has one cut-off, unless its class declares `supports_all_cutoffs`. Without a cut-off
+    there are no lists, but `users` and `num_relevant`."""
+
+    def __init__(self, topk: TopK) -> None:
+        self._batch, self.cutoffs, self.k = topk.batch, topk.cutoffs, topk.k.clone()
+
+    def __len__(self) -> int:
+        """Return the number of users."""
+        return self._batch.size
+
+    @cached_property
+    def users(self) -> Tensor:
+        """The numbers of the users, `[batch]`."""
+        return self._batch.users.clone()
+
+    @cached_property
+    def num_relevant(self) -> Tensor:
+        """The number of relevant items of each user, `[batch, 1]`."""
+        return self._batch.num_relevant[:, None].clone()
+
+    # ------------------------------------------------------------------------------- by position
+
+    @property
+    def _depth(self) -> int:
+        if self.cutoffs[-1] == 0:
+            raise SettingError(
+                "a metric without a cut-off has no lists; derive it from weft.SummedTopKMetric, "
+                "or read users and num_relevant alone."
+            )
+        return self.cutoffs[-1]
+
+    def _block(self, block: MetricBlock) -> Tensor:
+        return metric_block(self._batch, block, self._depth)
+
+    @cached_property
+    def items(self) -> Tensor:
+        """The item numbers, -1 after the end of a list, `[batch, n]`."""
+        return self._block(MetricBlock.TOP_K_INDICES)
+
+    @cached_property
+    def scores(self) -> Tensor:
+        """The scores, `-inf` after the end of a list, `[batch, n]`."""
+        return self._block(MetricBlock.TOP_K_VALUES)
+
+    @cached_property
+    def is_hit(self) -> Tensor:
+        """Whether the item is relevant, `[batch, n]`, of type bool."""
+        return self._block(MetricBlock.TOP_K_BINARY_RELEVANCE) > 0
+
+    @cached_property
+    def gains(self) -> Tensor:
+        """The gains `2^rating - 1` of relevant items, 0 of others, `[batch, n]`."""
+        return self._block(MetricBlock.TOP_K_DISCOUNTED_RELEVANCE)
+
+    @cached_property
+    def positions(self) -> Tensor:
+        """The positions 1, 2, ..., n, `[n]`."""
+        return torch.arange(1, self._depth + 1, dtype=self.k.dtype, device=self.k.device)
+
+    @property
+    def discounts(self) -> Tensor:
+        """The discount of each position, `1 / log2(position + 1)`, `[n]`."""
+        return 1 / torch.log2(self.positions + 1)
+
+    # ----------------------------------------------------------------------------------- by user
+
+    def sum_positions(self, values: Tensor) -> Tensor:
+        """Return the sums over the first k of values by position `[batch, n]`, as `[batch,
+        cut-offs]`.
+        """
+        sums = torch.nn.functional.pad(values.to(self.k.dtype).cumsum(1), (1, 0))
+        return sums[:, list(self.cutoffs)]
+
+    @property
+    def lengths(self) -> Tensor:
+        """The number of items in each list, `[batch, cut-offs]`."""
+        return self.sum_positions(self.items >= 0)
+
+    @property
+    def hits(self) -> Tensor:
+        """The number of relevant items in each list, `[batch, cut-offs]`."""
+        return self.sum_positions(self.is_hit)
+
+    @property
+    def first_hit(self) -> Tensor:
+        """The position of the first relevant item, NaN without one, `[batch, cut-offs]`."""
+        is_first = self.is_hit & (self.is_hit.cumsum(1) == 1)
+        position = self.sum_positions(is_first * self.positions)
+        return torch.where(position > 0, position, torch.nan)
