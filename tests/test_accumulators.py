@@ -1,13 +1,15 @@
 """Accumulators: each is computed once per batch, for all metrics and cut-offs."""
 
 from collections import Counter
+from contextlib import closing
 
 import pytest
 import torch
 
 import weft
 from metric_cases import BUILT_IN, make_labels
-from weft.batch.batch import BatchInputs, RankingOptions, open_batch
+from weft.batch.batch import BatchInputs, RankingOptions
+from weft.batch.ranked_batch import rank_batch
 from weft.data.targets import read_target
 from weft.evaluation.update_inputs import select_seen
 from weft.metrics import accumulators, state_layout
@@ -154,7 +156,7 @@ def test_offered_items_per_user_sum_to_the_batch_total(evaluated):
     rows = read_target(TARGET, USERS, num_items=ITEMS, device=scores.device)
     seen = select_seen(made.inputs["train"], EVERYONE, scores.device)
     inputs = BatchInputs(scores, rows, EVERYONE, seen=seen)
-    with open_batch(inputs, RankingOptions(TieRule(), 3)) as batch:
+    with closing(rank_batch(inputs, RankingOptions(TieRule(), 3))) as batch:
         everything, cells = batch.offered.by_user(only_evaluated=evaluated)
         offered = everything[:, None] + cells.to_dense(cells.values)
         expected = (batch.dense_scores > -torch.inf) & (

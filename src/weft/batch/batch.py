@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -27,8 +27,6 @@ from weft.ranking import (
     break_ties,
     count_equal_scores,
     get_kernel,
-    remove_seen,
-    restrict_lists,
 )
 from weft.ranking.kernels.row_scan import RowScan
 from weft.ranking.positions import (
@@ -40,6 +38,8 @@ from weft.ranking.positions import (
 from weft.ranking.rank_estimator import RankEstimator, estimate_positions
 
 Value = TypeVar("Value")
+# What does not depend on the relevant items.
+_INDEPENDENT = {"position_weights", "lengths", "dense_scores", "ordered_lists"}
 
 
 @dataclass(frozen=True)
@@ -118,13 +118,11 @@ class Batch:
         self.is_host_readable = is_host_readable(self.device)
         self.tie_rule, self.estimator = options.tie_rule, options.estimator
         self.counts_ranks = options.counts_ranks
-        self.scan: RowScan | None = None
         # Positions beyond the catalogue are empty; 1, so that an empty catalogue has a position.
         self.depth = min(options.depth, max(1, truth.num_items))
         self.sample_sizes = inputs.sample_sizes
         self.item_mask, self.candidates = inputs.item_mask, inputs.candidates
         self.validation = validation or validation_for(self.device)
-        self.relevant = inputs.relevant or self._select_relevant(options.relevance_threshold)
         self.user_keys = users if inputs.user_keys is None else inputs.user_keys
         has_truth, raw_scores = inputs.has_truth, inputs.raw_scores
         if has_truth is None:
@@ -136,11 +134,7 @@ class Batch:
         if self.lists is not None:
             self.is_missing, self.is_tie_free = self.lists.is_missing, self.lists.is_order_given
         self._add_input_errors()
-        self._gains: dict[Gain, Tensor] = {}
-        self._ideal_gains: dict[Gain, tuple[Tensor, Tensor]] = {}
-        self._topk: dict[tuple[int, ...], TopK] = {}
-        self._cache: dict[object, Any] = {}
-        self.user_values: dict[object, Tensor] = {}  # by the names of metrics, and cut-offs
+        self._set_relevant(inputs.relevant or self._select_relevant(options.relevance_threshold))
 
     def _add_input_errors(self) -> None:
         """Add the errors that were counted when the truth and the lists were read."""
@@ -154,6 +148,38 @@ class Batch:
         ratings = self.truth.values
         return self.truth.filter(ratings > 0 if threshold is None else ratings >= threshold)
 
+    def at_threshold(self, threshold: float) -> Batch:
+        """Return the batch with another relevance threshold: the same lists, other relevant items.
+
+        Ties are ranked again if their order depends on relevance."""
+        return self.cached(
+            ("threshold", threshold), lambda: self._with_relevant(self._select_relevant(threshold))
+        )
+
+    def _with_relevant(self, relevant: SparseRows) -> Batch:
+        """Return a batch with other relevant items. It is closed together with this one."""
+        other = copy.copy(self)
+        ranks_by_relevance = self.tie_rule.name in ("pessimistic", "optimistic")
+        for name in vars(self).keys() - _INDEPENDENT:
+            if isinstance(getattr(Batch, name, None), cached_property):
+                del vars(other)[name]
+        if ranks_by_relevance:
+            vars(other).pop("ordered_lists", None)
+        other._set_relevant(relevant)
+        if ranks_by_relevance:
+            other.rank()
+        return other
+
+    def _set_relevant(self, relevant: SparseRows) -> None:
+        """Set the relevant items, and forget what was computed for others."""
+        self.relevant = relevant
+        self.scan: RowScan | None = None
+        self._gains: dict[Gain, Tensor] = {}
+        self._ideal_gains: dict[Gain, tuple[Tensor, Tensor]] = {}
+        self._topk: dict[tuple[int, ...], TopK] = {}
+        self._cache: dict[object, Any] = {}
+        self.user_values: dict[object, Tensor] = {}  # by the names of metrics, and cut-offs
+
     def cached(self, key: object, compute: Callable[[], Value]) -> Value:
         """Return the value of `key`, computed at its first use."""
         if key not in self._cache:
@@ -163,6 +189,9 @@ class Batch:
 
     def close(self) -> None:
         """Release all tensors, without waiting for the garbage collector. Ends the batch's use."""
+        for value in self._cache.values():
+            if isinstance(value, Batch):
+                value.close()
         vars(self).clear()
 
     def at_cutoffs(self, cutoffs: tuple[int, ...]) -> TopK:
@@ -347,40 +376,3 @@ class Batch:
                 gains = gains[order[rows[order].argsort(stable=True)]]
             self._ideal_gains[kind] = gains, positions
         return self._ideal_gains[kind]
-
-
-def open_batch(inputs: BatchInputs, options: RankingOptions) -> AbstractContextManager[Batch]:
-    """Open a ranked batch, as `rank_batch` returns it."""
-    return closing(rank_batch(inputs, options))
-
-
-def rank_batch(inputs: BatchInputs, options: RankingOptions) -> Batch:
-    """Return a ranked batch, in which seen items are masked. The inputs are not written to.
-
-    Raises `InputError` if scores contain NaN or +inf, or ratings are invalid."""
-    predictions, truth, raw_scores = inputs.predictions, inputs.truth, inputs.raw_scores
-    if isinstance(predictions, Tensor):
-        return _rank_scores(inputs, predictions.contiguous(), options)
-    if predictions is not None and raw_scores is None:
-        raw_scores = truth.fill_invalid(predictions.scores_at(truth.keys), -torch.inf)
-    if predictions is not None:
-        predictions = remove_seen(restrict_lists(predictions, inputs.item_mask), inputs.seen)
-    batch = Batch(replace(inputs, predictions=predictions, raw_scores=raw_scores), options)
-    batch.rank()
-    return batch
-
-
-def _rank_scores(inputs: BatchInputs, scores: Tensor, options: RankingOptions) -> Batch:
-    """Return a ranked batch with scores. Raises `InputError` for the first NaN or +inf of them."""
-    truth, validation = inputs.truth, validation_for(scores.device)
-    raw_scores = scores.view(-1).index_select(0, truth.keys)
-    raw_scores = truth.fill_invalid(raw_scores, -torch.inf)
-    if inputs.item_mask is not None:
-        validation.check_scores(scores, inputs.users)  # the mask would hide invalid scores
-        scores = torch.where(inputs.item_mask, scores, -torch.inf)
-    resolved = replace(inputs, predictions=scores, raw_scores=raw_scores)
-    batch = Batch(resolved, options, validation)
-    if not batch.rank():
-        batch.close()
-        validation.check_scores(scores, inputs.users)
-    return batch

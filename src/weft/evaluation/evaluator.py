@@ -10,7 +10,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from weft.batch.batch import Batch, BatchInputs, RankingOptions, rank_batch
+from weft.batch.batch import Batch, BatchInputs, RankingOptions
+from weft.batch.ranked_batch import rank_batch
 from weft.data import BatchLists, Labels
 from weft.data.dataset import EvaluationData
 from weft.data.devices import run_eagerly

@@ -19,6 +19,7 @@ from weft.errors import (
     SettingError,
     UnknownMetric,
     UnknownParameter,
+    check_threshold,
     check_type,
     did_you_mean,
     setting_ref,
@@ -182,6 +183,8 @@ def build_metric(
         arguments["inputs"] = inputs
     if not standalone:
         arguments["standalone"] = False
+    if "relevance_threshold" in arguments:
+        arguments["own_threshold"] = check_threshold(arguments.pop("relevance_threshold"))
     try:
         return metric(**arguments, **settings)
     except SettingError as error:
@@ -221,6 +224,8 @@ def _find_parameter(written: str, metric: type[BaseMetric]) -> str:
     """Return the spelling of a parameter in the constructor; raises `UnknownParameter`."""
     known = metric_parameters(metric)
     by_folded_name = {name.casefold(): name for name in known} | metric.parameter_aliases
+    if metric.supports_own_threshold:
+        by_folded_name["relevance_threshold"] = "relevance_threshold"
     if written.casefold() in by_folded_name:
         return by_folded_name[written.casefold()]
     listed = f"Its parameters: {', '.join(known)}." if known else "It has no parameters."

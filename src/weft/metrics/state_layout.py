@@ -168,7 +168,8 @@ class StateLayout:
         """Return the weights `[batch]` of users, for the columns of weighted means."""
         weights: dict[int, Tensor] = {}
         for accumulator, columns in self._columns.items():
-            of_users = accumulator.metric.user_weights(batch)
+            metric = accumulator.metric
+            of_users = metric.user_weights(metric.own_batch(batch))
             if of_users is not None:
                 weights |= dict.fromkeys(range(columns.start, columns.stop), of_users)
         return weights

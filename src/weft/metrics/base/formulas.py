@@ -43,6 +43,7 @@ class UserMeanMetric(SummedMetric):
     users: str = "evaluated"
     # True if `user_values` is also right for a random and the ideal order of the offered items.
     has_reference_values: bool = False
+    supports_own_threshold = True
 
     def user_values(self, topk: TopK) -> Tensor:
         """Return the value of each user at each cut-off `[batch, cut-offs]`; NaN if undefined."""
@@ -67,6 +68,10 @@ class UserMeanMetric(SummedMetric):
         """The accumulator of the mean, shared by all cut-offs if they are computed at once."""
         return UserMeanSums(self.shared_spec, self)
 
+    def own_batch(self, batch: Batch) -> Batch:
+        """Return the batch with the items that are relevant for this metric."""
+        return batch if self.own_threshold is None else batch.at_threshold(self.own_threshold)
+
     def shared_user_values(self, topk: TopK) -> Tensor:
         """Return `user_values`, computed once per batch for all metrics that read them."""
         topk = topk.estimated if self.sampling_behaviour == "corrected" else topk
@@ -78,6 +83,7 @@ class UserMeanMetric(SummedMetric):
 
     def averaged_values(self, topk: TopK) -> Tensor:
         """Return the values that enter the mean `[batch, cut-offs]`; NaN for users left out."""
+        topk = self.own_batch(topk.batch).at_cutoffs(topk.cutoffs)
         return self._select_users(self.shared_user_values(topk), topk.batch)
 
     def reference_values(self, topk: TopK, order: str) -> Tensor:
@@ -85,6 +91,7 @@ class UserMeanMetric(SummedMetric):
         of `averaged_values`, `[batch, cut-offs]`.
         """
         is_left_out = torch.isnan(self.averaged_values(topk))
+        topk = self.own_batch(topk.batch).at_cutoffs(topk.cutoffs)
         topk = topk.estimated if self.sampling_behaviour == "corrected" else topk
         values = self._select_users(self.user_values(topk.in_order(order)), topk.batch)
         return torch.where(is_left_out, torch.nan, values)
@@ -226,6 +233,7 @@ class RatingMetric(PooledMetric):
     A subclass defines `compute_errors(self, preds, target) -> Tensor`, and `transform_mean` if the
     mean error is not the value."""
 
+    supports_own_threshold = False  # ratings need not be relevant
     higher_is_better = False
     has_expected_tie_form = True  # there are no lists, and so no ties
     sampling_behaviour = "unbiased"  # there are no negatives

@@ -28,6 +28,10 @@ def build_spec(metric: BaseMetric) -> MetricSpec:
         value = as_value(given)
         if value != as_value(parameter.default):
             params.append((name, value))
+    if metric.own_threshold is not None:
+        threshold = metric.own_threshold
+        value = int(threshold) if threshold.is_integer() else threshold
+        params.append(("relevance_threshold", as_value(value)))
     return MetricSpec(type(metric).__name__, tuple(params), metric.k)
 
 

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from weft._choices import EmptyUsers, NanScores, choices
 from weft._input_kinds import InputKind
-from weft.batch.batch import Batch, BatchInputs, RankingOptions, rank_batch
+from weft.batch.batch import Batch, BatchInputs, RankingOptions
 from weft.batch.blocks import MetricBlock, block_arguments
 from weft.batch.gains import GAINS
+from weft.batch.ranked_batch import rank_batch
 from weft.data import Train
 from weft.data.devices import DEFERRED_ERRORS, raise_deferred_errors, run_eagerly
 from weft.data.targets import read_target
@@ -89,6 +90,9 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
     # (the formula is a sum over relevant items), "unbiased" if the value is that already,
     # "combined" from such values, or of the "candidates" only.
     sampling_behaviour: str = "candidates"
+    # The relevance threshold of the metric's name, if it has one and the metric supports it.
+    supports_own_threshold: ClassVar[bool] = False
+    own_threshold: float | None = None
     # True if `filter_rows` can restrict the metric's own states to some rows.
     supports_row_filtering: ClassVar[bool] = False
     _REQUIRED_COMPONENTS: ClassVar[Set[MetricBlock] | None] = None

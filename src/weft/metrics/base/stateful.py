@@ -84,10 +84,12 @@ class MetricType(ABCMeta):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         standalone = kwargs.pop("standalone", True)
+        own_threshold = kwargs.pop("own_threshold", None)
         inputs = _take_inputs(cls, kwargs)
         _check_inputs(cls, required_inputs(cls), inputs)
         metric: Any = cls.__new__(cls)  # type: ignore[call-arg, arg-type]
-        metric.__dict__["inputs"] = inputs  # before the constructor, which may read them
+        # Before the constructor, which may read them.
+        metric.__dict__ |= {"inputs": inputs, "own_threshold": own_threshold}
         # A metric inside an evaluator needs no states, and preparing them takes most of the time.
         # Authors' classes may rely on what TorchMetrics prepares.
         metric.__dict__["_is_formula"] = not standalone and cls.__module__.startswith(
