@@ -19,7 +19,7 @@ from torchmetrics import MetricCollection
 
 import weft
 from metric_cases import BUILT_IN, by_position, make_labels
-from weft.errors import InputError, SettingError, UnknownMetric
+from weft.errors import InputError, MetricError, SettingError, UnknownMetric
 from weft.metrics.names import parse_name
 from weft.metrics.registry import build_metric, built_in_metrics, needs_cutoff
 from weft.ranking import TIE_RULES
@@ -1079,7 +1079,7 @@ def failed(metrics):
     """An evaluator of one good batch and one in which a metric raised."""
     evaluator = weft.Evaluator(metrics, top_k=1)
     evaluator.update(FORWARD, [[0]])
-    with pytest.raises(ArithmeticError):
+    with pytest.raises(MetricError, match="ArithmeticError"):
         evaluator.update(-FORWARD, [[0]])
     return evaluator
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import weft
-from engines import require_ray
+from engines import check_custom_metrics, require_ray
 from local_engine import assert_same, make_lists
 from metric_cases import BUILT_IN, BY_POSITION, has_trait, make_labels
 from test_partitioned import WITH_EMPTY_ROWS, WITH_EMPTY_TRAIN
@@ -597,3 +597,7 @@ def failing(users):
 def test_errors_of_models_are_raised():
     with pytest.raises(KeyError, match=r"^'the weights of this model are lost'$"):
         on_ray.evaluate(failing, TRUTH, workers=1, metrics="nDCG@3")
+
+
+def test_custom_modules_are_sent_to_the_workers(tmp_path, monkeypatch):
+    check_custom_metrics(tmp_path, "ray", monkeypatch)

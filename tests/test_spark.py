@@ -15,7 +15,7 @@ import polars.testing
 import pytest
 
 import weft
-from engines import require_spark
+from engines import check_custom_metrics, require_spark
 from local_engine import assert_same
 from test_partitioned import (
     CLUSTERS,
@@ -459,3 +459,9 @@ def test_reports_missing_spark_or_java(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(MissingExtra, match=re.escape("pip install 'weft[spark]'")):
         run()
+
+
+@slow
+@pytest.mark.usefixtures("spark")
+def test_custom_modules_are_sent_to_the_workers(tmp_path, monkeypatch):
+    check_custom_metrics(tmp_path, "spark", monkeypatch)

@@ -6,6 +6,7 @@ WeftError
 ├── SettingError        an argument, parameter or metric that cannot be meant
 │   ├── UnknownMetric
 │   └── UnknownParameter
+├── MetricError         an exception in the code of a metric that is not Weft's
 ├── MissingExtra        a package that is not installed
 └── EngineError         Ray or Spark cannot be reached, or a task there failed
 
@@ -116,6 +117,12 @@ class MissingInput(InputError):
 
 class SettingError(WeftError, ValueError):
     """An argument, parameter or metric that cannot be meant."""
+
+
+class MetricError(WeftError, RuntimeError):
+    """An exception in the code of a metric that is not Weft's; `__cause__` has it, unless it was
+    raised on a worker of an engine.
+    """
 
 
 class MissingExtra(WeftError, ImportError):

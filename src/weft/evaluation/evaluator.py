@@ -30,6 +30,7 @@ from weft.evaluation.sampling_settings import rank_estimator
 from weft.evaluation.settings import EvaluationSettings
 from weft.evaluation.state import combine_states
 from weft.evaluation.update_inputs import read_update
+from weft.metrics.author_errors import author_errors
 from weft.metrics.base.batch_checks import count_users_outside
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.declarations import METRIC_SETTINGS
@@ -303,6 +304,7 @@ class Evaluator(EvaluatorState):
         with BatchTransaction(self) as transaction:
             self._add(inputs, transaction, batch)
 
+    @author_errors()
     def _add(
         self, inputs: BatchInputs, transaction: BatchTransaction, batch: Batch | None = None
     ) -> None:

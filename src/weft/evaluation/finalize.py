@@ -30,6 +30,7 @@ from weft.evaluation.notes import (
 from weft.evaluation.result import FRAMES, Result, slice_column
 from weft.evaluation.state import EvaluationState
 from weft.metrics.accumulators import ItemExposure
+from weft.metrics.author_errors import author_errors
 from weft.metrics.state_layout import StateLayout, StateView
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class RunReport:
     items: Vocabulary | None = None
 
 
+@author_errors()
 def finalize(
     state: EvaluationState,
     evaluator: Evaluator,

@@ -24,6 +24,7 @@ from weft.errors import (
     did_you_mean,
     setting_ref,
 )
+from weft.metrics.author_errors import author_errors
 from weft.metrics.declarations import (
     SIZES,
     constructor_parameters,
@@ -186,7 +187,8 @@ def build_metric(
     if "relevance_threshold" in arguments:
         arguments["own_threshold"] = check_threshold(arguments.pop("relevance_threshold"))
     try:
-        return metric(**arguments, **settings)
+        with author_errors():
+            return metric(**arguments, **settings)
     except SettingError as error:
         if metric.__name__ in str(error) or isinstance(error, UnknownMetric):
             raise

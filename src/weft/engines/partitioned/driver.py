@@ -55,6 +55,7 @@ from weft.errors import InputError, SettingError, setting_ref
 from weft.evaluation.result import Result
 from weft.evaluation.runner import EvaluationRun
 from weft.evaluation.setting_rules import read_metrics, split_candidates
+from weft.metrics.declarations import constructor_parameters
 from weft.metrics.registry import all_metrics
 
 if TYPE_CHECKING:
@@ -162,6 +163,19 @@ def _names_pool(candidates: Any, *, has_table_names: bool) -> bool:
 
 
 def _check_mergeable(run: EvaluationRun, engine: str) -> None:
+    """Raise `SettingError` for metrics whose states do not merge over partitions."""
+    counting = [
+        str(spec)
+        for spec, metric in run.evaluator.metric_set.classes.items()
+        if "num_users" in constructor_parameters(metric)
+        and not metric.__module__.startswith("weft.")
+    ]
+    if counting:
+        raise SettingError(
+            f"{', '.join(counting)} takes num_users, and on {engine} no process has all users: "
+            "each partition has its own users, numbered from 0. Add up sums over users in place of "
+            "a state with a row for each, or evaluate it in one process with weft.evaluate."
+        )
     metrics = run.evaluator.metric_set.stateful.items()
     unsupported = [
         str(spec)
@@ -204,6 +218,7 @@ def evaluate_partitions(
         origins=origins,
         stats=replace(stats, notes=()),
         custom_metrics=_custom_metrics(run),
+        own_states=[metric._own_state for metric in run.evaluator.stateful_metrics],
     )
     results = map_partitions(partitions, evaluate_users)
     combine = partial(combine_partial_states, stateful_metrics=run.evaluator.stateful_metrics)
@@ -240,7 +255,7 @@ def _build_result(
 
 def _custom_metrics(run: EvaluationRun) -> list[type[BaseMetric]]:
     """Return the metrics of a run that are defined outside weft, unknown to other processes."""
-    names = " ".join(map(str, run.classes))
+    names = " ".join(map(repr, run.classes))  # with the metrics that composites combine
     custom = [metric for metric in all_metrics() if not metric.__module__.startswith("weft.")]
     return [metric for metric in custom if metric.__name__ in names]
 

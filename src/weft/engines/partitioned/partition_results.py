@@ -71,20 +71,29 @@ def evaluate_partition(
     origins: Origins,
     stats: GlobalStats,
     custom_metrics: Sequence[type[BaseMetric]],
+    own_states: Sequence[str],
 ) -> PartitionResult:
-    """Evaluate the users of a partition, on a worker; register the caller's own metrics there."""
+    """Evaluate the users of a partition, on a worker; register the caller's own metrics there.
+
+    `own_states` are the names of the number of rows in the states of the driver's metrics. Here
+    they differ, because they depend on the inputs of a metric, and labels are those of some users.
+    """
     for metric in custom_metrics:
         register(metric)
     run = build_partition_run(partition, arguments, origins, stats)
     run.run()
     run.evaluator.to("cpu")
     state = run.evaluator.state
+    metric_states = tuple(
+        {own if name == metric._own_state else name: tensor for name, tensor in states.items()}
+        for metric, own, states in zip(run.evaluator.own_metrics, own_states, state.metric_states)
+    )
     rows = {
         name: values[:0] for name, values in state.rows.items() if not name.startswith(ROW_PREFIX)
     }
     contributions = UserContributions.from_rows(state.rows, run.evaluator.metric_set.layout)
     partial_state = PartialState(
-        _compress(replace(state, rows=rows)),
+        _compress(replace(state, rows=rows, metric_states=metric_states)),
         run.counts,
         [run.candidates.state()],
         _digest_inputs(run.dataset),

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.engines.captured_stderr import capture_stderr
+from weft.engines.partitioned.custom_code import sent_by_value
 from weft.engines.ray.ray_job import RayJob
 from weft.engines.ray.ray_partitions import first_line
 from weft.errors import EngineError, MissingExtra, SettingError, check_int, setting_ref
@@ -71,7 +72,10 @@ def evaluate(
             f"{setting_ref('gpus_per_worker', gpus_per_worker)}; it must be a number from 0 up."
         )
     with cluster():
-        return RayJob(arguments, parts, workers, gpus_per_worker).run()
+        from ray import cloudpickle
+
+        with sent_by_value(cloudpickle, arguments["metrics"]):
+            return RayJob(arguments, parts, workers, gpus_per_worker).run()
 
 
 @contextmanager

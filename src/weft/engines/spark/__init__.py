@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.data.positions import PositionalIds
 from weft.data.recommendations import are_lists
+from weft.engines.partitioned.custom_code import sent_by_value
 from weft.engines.partitioned.driver import ITEM_INPUTS, evaluate_partitions, take_user_inputs
 from weft.engines.partitioned.partition_results import collect_user_tables, get_user_values
 from weft.engines.spark.failures import convert_errors
@@ -100,7 +101,10 @@ def evaluate(
         engine="Spark",
         has_table_names=True,
     )
+    from pyspark import cloudpickle
+
     with (
+        sent_by_value(cloudpickle, arguments["metrics"]),
         open_session(spark, address, stop=not arguments["per_user"]) as opened,
         watch_jobs(opened, progress=arguments["progress"]),
         convert_errors(),
