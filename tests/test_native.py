@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import weft
 from test_lists import SAME, K, same, worlds
 from weft._native import call, is_built
-from weft.data import BatchLists, sorting
+from weft.data import BatchLists, interactions, sorting
+from weft.data.interactions import Interactions
 from weft.data.recommendations import batch_lists, row_groups
 from weft.data.recommendations.row_groups import RowGroups
 from weft.data.team import open_team
@@ -90,6 +91,56 @@ def test_groups_rows_by_user(users, has_runs, dtype, code_type, native):
     assert groups.rows.tolist() == rows
     assert np.diff(groups.offsets).tolist() == [users.count(user) for user in range(5)]
     assert groups.are_in_order == (users == sorted(users))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 60)), max_size=120),
+    st.sampled_from(["none", "user", "both"]),
+    st.booleans(),
+)
+def test_sorts_interactions(pairs, order, native):
+    """Equal rows keep their order; more than a few rows of a user are sorted in another way."""
+    if order != "none":
+        pairs = sorted(pairs, key=lambda pair: pair[0] if order == "user" else pair)
+    users, items = (np.array(codes, dtype=np.int64) for codes in zip(*pairs or [(0, 0)]))
+    users, items = users[: len(pairs)], items[: len(pairs)]
+    values = np.arange(len(pairs), dtype=np.float64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interactions, "is_built", lambda: native)
+        found = Interactions.from_codes(users, items, values, 5, 61)
+    expected = sorted(range(len(pairs)), key=lambda row: pairs[row])
+    assert found.values.tolist() == expected
+    assert found.items.tolist() == [pairs[row][1] for row in expected]
+    assert found.users.tolist() == [pairs[row][0] for row in expected]
+    assert found.items.flags.writeable and found.values.flags.writeable
+
+
+@settings(max_examples=200, deadline=None)
+@given(*[st.lists(st.lists(st.integers(0, 9), max_size=8), min_size=4, max_size=4)] * 2)
+def test_counts_common_interactions(rows, others):
+    rows = [sorted(set(row)) for row in rows[:3]]  # one user fewer, each item once
+    tables = [
+        Interactions(
+            offsets_of(lists),
+            np.array([item for row in lists for item in sorted(row)], dtype=np.int64),
+            np.ones(sum(map(len, lists))),
+            10,
+        )
+        for lists in (rows, others)
+    ]
+    expected = sum(item in other for row, other in zip(rows, others) for item in row)
+    assert tables[0].count_common(tables[1]) == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interactions, "is_built", lambda: False)
+        assert tables[0].count_common(tables[1]) == expected
+
+
+def test_users_of_interactions_are_checked():
+    """The native loop would write outside of its memory."""
+    for user in (-1, 2):
+        with pytest.raises(AssertionError, match="not in the vocabulary"):
+            Interactions.from_codes(np.array([user]), np.array([0]), np.ones(1), 2, 1)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft._native import call, is_built
 from weft.data.sorting import sort_keys
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError, setting_ref
@@ -44,6 +45,8 @@ class Interactions:
         num_items: int,
     ) -> Interactions:
         """Return interactions `[n]` in any order, sorted by user and item; they may repeat."""
+        if is_built():
+            return cls(*_sort_natively(users, items, values, num_users), num_items)
         keys = users * num_items
         keys += items
         if np.any(keys[1:] < keys[:-1]):
@@ -112,6 +115,9 @@ class Interactions:
 
     def count_common(self, other: Interactions) -> int:
         """Return how many interactions `other`, with the same or more users, has too."""
+        if is_built():
+            rows = (self.offsets, self.items, other.offsets, other.items)
+            return call("count_common", *map(np.ascontiguousarray, rows), self.num_users)
         common = 0
         for start in range(0, self.num_users, _TILE_USERS):
             stop = min(start + _TILE_USERS, self.num_users)
@@ -127,6 +133,27 @@ class Interactions:
         items = self.items.astype(np.int32) if self.num_items < 1 << 31 else self.items
         is_constant = (self.values == self.values[:1]).all()  # mostly all values are 1
         return digest(self.offsets, items, self.values[:1] if is_constant else self.values)
+
+
+def _sort_natively(
+    users: NDArray[np.int64],
+    items: NDArray[np.int64],
+    values: NDArray[np.float64],
+    num_users: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return offsets, items and values of interactions, sorted by user and item."""
+    users, items = (np.ascontiguousarray(codes, dtype=np.int64) for codes in (users, items))
+    values = np.ascontiguousarray(values, dtype=np.float64)
+    offsets = np.zeros(num_users + 1, dtype=np.int64)
+    is_sorted = call("count_by_user", users, items, len(users), num_users, offsets)
+    assert is_sorted >= 0, "a user is not in the vocabulary"
+    if is_sorted:
+        # Writable, because torch shares the memory and requires it.
+        return offsets, np.require(items, requirements="W"), np.require(values, requirements="W")
+    rows = (users, items, values, len(users), num_users)
+    items, values = np.empty_like(items), np.empty_like(values)
+    call("sort_by_user", *rows, offsets[:-1].copy(), items, values)
+    return offsets, items, values
 
 
 def digest(*arrays: NDArray[Any], about: object = "") -> str:
