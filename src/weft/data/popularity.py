@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from weft.data.devices import DeviceColumn
 from weft.data.interaction_readers import read_interactions
@@ -139,6 +141,13 @@ class Train:
     def popularity(self) -> DeviceColumn:
         """n_i as a column for lookups on any device."""
         return DeviceColumn(torch.as_tensor(self.item_counts, dtype=torch.float64))
+
+    def by_count(self, function: Callable[[Tensor], Tensor]) -> DeviceColumn:
+        """Return an elementwise function of n_i for each item, `[items]`.
+
+        It is computed for each number of interactions, of which there are far fewer than items."""
+        values = function(torch.arange(len(self._num_items_by_count), dtype=torch.float64))
+        return DeviceColumn(values.index_select(0, torch.as_tensor(self.item_counts)))
 
     @cached_property
     def popularity_bins(self) -> PopularityBins:

@@ -52,17 +52,19 @@ class _ListNovelty(UserAverageTopKMetric):
         """Return the novelty of items from their numbers of train interactions, 1 or more."""
         raise NotImplementedError
 
+    def _counts(self, popularity: Tensor) -> Tensor:
+        """Return 1 for items that count, from their numbers of train interactions."""
+        return (popularity >= (self.cold_items == "skip")).to(popularity.dtype)
+
     @cached_property
     def _is_counted(self) -> DeviceColumn:
         """1 for items that count, `[items]`."""
-        popularity = self._train.popularity.values
-        return DeviceColumn((popularity >= (self.cold_items == "skip")).to(popularity.dtype))
+        return self._train.by_count(self._counts)
 
     @cached_property
     def _novelty(self) -> DeviceColumn:
         """The novelty of each item, 0 if it does not count, `[items]`."""
-        novelty = self.novelty(self._train.popularity.values.clamp(min=1))
-        return DeviceColumn(novelty * self._is_counted.values)
+        return self._train.by_count(lambda n: self.novelty(n.clamp(min=1)) * self._counts(n))
 
     def user_values(self, topk: TopK) -> Tensor:
         if self._train.num_interactions == 0:
