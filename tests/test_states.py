@@ -81,6 +81,14 @@ REPEATED = {
 }
 
 
+def test_counts_are_the_same_with_and_without_a_table_of_users(once):
+    summed = fed(list(EVERYONE.split(7)), metrics=EVERYTHING, **KEPT).compute()
+    assert summed.counts == {
+        name: count for name, count in once.counts.items() if name in summed.counts
+    }
+    assert sum(count > 0 for count in summed.counts.values()) > 5
+
+
 @pytest.mark.parametrize(("batches", "repeated"), REPEATED.values(), ids=REPEATED)
 def test_drop_counts_each_user_once(batches, repeated, once):
     result = fed(batches, metrics=EVERYTHING, repeated_users="drop", **KEPT).compute()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from torch import Tensor
@@ -65,39 +65,50 @@ class BatchCounter:
 
     def count(self, batch: Batch) -> Tensor:
         """Return the counts of each user of a batch, `[batch, counts]`."""
-        relevant, truth, dtype = batch.relevant, batch.truth, batch.dtype
+
+        def add_up(rows: SparseRows, mask: Tensor) -> Tensor:
+            return rows.sum_rows(mask.to(batch.dtype))
+
+        return torch.stack([each.to(batch.dtype) for each in self._columns(batch, add_up)], dim=1)
+
+    def total(self, batch: Batch) -> Tensor:
+        """Return the sums of `count`, `[counts]`, without a table of users."""
+
+        def select(rows: SparseRows, mask: Tensor) -> Tensor:
+            return rows.fill_invalid(mask, 0)
+
+        columns = self._columns(batch, select)
+        return torch.stack([each.sum(dtype=batch.dtype) for each in columns])
+
+    def _columns(
+        self, batch: Batch, add_up: Callable[[SparseRows, Tensor], Tensor]
+    ) -> Iterator[Tensor]:
+        """Yield each count. `add_up` is called with numbers or masks of interactions."""
+        relevant, truth = batch.relevant, batch.truth
         is_evaluated = relevant.lengths > 0
         none, every = torch.zeros_like(is_evaluated), torch.ones_like(is_evaluated)
-        not_offered = relevant.sum_rows((~batch.offered.is_relevant_offered).to(dtype))
-        seen = none.to(dtype)
+        not_offered, seen = (~batch.offered.is_relevant_offered).to(batch.dtype), none
         if batch.seen is not None:
-            seen = relevant.sum_rows(_is_seen(batch, batch.seen).to(dtype))
-        counts = [
-            every,
-            is_evaluated,
-            batch.has_truth & ~is_evaluated,
-            ~batch.has_truth,
-            every if batch.is_missing else none,
-            relevant.lengths,
-            seen,
-            not_offered - seen,
-            truth.sum_rows((batch.raw_scores == -torch.inf).to(dtype)),
-            truth.sum_rows(((truth.values != 0) & (truth.values != 1)).to(dtype)),
-            relevant.sum_rows((relevant.values > LARGE_RATING).to(dtype)),
-            # Errors are of the whole batch: any is one too many.
-            *batch.validation.counts(batch.device)[:, None].expand(-1, batch.size),
-        ]
+            is_seen = _is_seen(batch, batch.seen).to(batch.dtype)
+            not_offered, seen = not_offered - is_seen, add_up(relevant, is_seen)
+        yield from (every, is_evaluated, batch.has_truth & ~is_evaluated, ~batch.has_truth)
+        yield every if batch.is_missing else none
+        yield from (relevant.lengths, seen, add_up(relevant, not_offered))
+        yield add_up(truth, batch.raw_scores == -torch.inf)
+        yield add_up(truth, (truth.values != 0) & (truth.values != 1))
+        yield add_up(relevant, relevant.values > LARGE_RATING)
+        # Errors are of the whole batch: any is one too many.
+        yield from batch.validation.counts(batch.device)[:, None].expand(-1, batch.size)
         for k in self._cutoffs:
-            counts.append(batch.lengths < k)
+            yield batch.lengths < k
         for k in self._cutoffs:
             scores = batch.ranking.values
             if batch.is_tie_free or k >= scores.shape[1]:
-                counts.append(none)
+                yield none
             else:
-                counts.append((scores[:, k - 1] == scores[:, k]) & (scores[:, k] > -torch.inf))
+                yield (scores[:, k - 1] == scores[:, k]) & (scores[:, k] > -torch.inf)
         for labels in self._labels.values():
-            counts.append(labels.lacks(batch.users))
-        return torch.stack([count.to(dtype) for count in counts], dim=1)
+            yield labels.lacks(batch.users)
 
     def read(self, totals: Tensor, *, allows_nan: bool = False) -> dict[str, int]:
         """Return the counts of all batches by name. Raises the errors that were deferred.

@@ -339,15 +339,19 @@ class Evaluator(EvaluatorState):
             self._note_users(batch)
         layout = self.metric_set.layout
         terms = layout.contributions(batch, by_user=by_user)
-        counts = self.counter.count(batch)
         contributions = None
+        if self.drops_repeats:
+            user_counts = self.counter.count(batch)
+            counts = user_counts.sum(0)
+        else:
+            counts = self.counter.total(batch)
+            user_counts = counts.new_empty((batch.size, 0))
         if by_user:
-            user_counts = counts if self.drops_repeats else counts[:, :0]
             contributions = UserContributions.from_batch(batch, layout, terms, user_counts)
         table = self._user_rows(batch)
         for metric in self.stateful_metrics:
             metric.accumulate(batch)
-        self.counts += counts.sum(0)
+        self.counts += counts
         transaction.add_terms(terms)
         if table:
             self._table.append(table)
