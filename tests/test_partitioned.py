@@ -25,6 +25,8 @@ from metric_cases import (
     has_trait,
     make_labels,
 )
+from weft.data import Interactions, Vocabulary
+from weft.data.interactions import hash_rows, hash_sums_by_id
 from weft.engines.partitioned import order_statistics
 from weft.engines.partitioned.driver import evaluate_partitions, take_user_inputs
 from weft.engines.partitioned.partitions import InputOrigin
@@ -585,3 +587,16 @@ def test_order_statistics_of_partitioned_integers():
 @pytest.mark.usefixtures("few")
 def test_slices_and_intervals_do_not_depend_on_the_gather_limit():
     both(LISTS, TRUTH, metrics=["nDCG", "Gini"], top_k=5, train=TRAIN, slices=SLICES, bootstrap=20)
+
+
+def test_digests_do_not_depend_on_tiles(monkeypatch):
+    ids = {kind: pl.Series(["b", "a", "d", "c"]) for kind in ("user", "item")}
+    users, items = (Vocabulary.from_ids(kind, series) for kind, series in ids.items())
+    rows = Interactions(np.array([0, 2, 2, 5]), np.array([3, 0, 1, 2, 3]), np.arange(5.0), 4)
+    codes = np.array([0, 0, 2, 2, 2])
+    keys = users.hash_keys()[codes], items.hash_keys()[rows.items], rows.values.view(np.int64)
+    hashes = hash_rows(*keys)
+    expected = [5, hashes.sum(), (hashes * hashes).sum()]
+    for size in (2, 5, 100):
+        monkeypatch.setattr("weft.data.interactions._TILE_ROWS", size)
+        assert hash_sums_by_id(rows, users, items).tolist() == expected

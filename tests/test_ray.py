@@ -18,6 +18,7 @@ from local_engine import assert_same, make_lists
 from metric_cases import BUILT_IN, BY_POSITION, has_trait, make_labels
 from test_partitioned import WITH_EMPTY_ROWS, WITH_EMPTY_TRAIN
 from weft.engines import ray as on_ray
+from weft.engines.partitioned.user_ranges import split_into_ranges
 from weft.errors import EngineError, InputError, InputWarning, MissingExtra, SettingError
 
 USERS, ITEMS = 90, 40
@@ -114,7 +115,14 @@ def both(source, truth, parts=None, **settings):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_files_of_lists_match_one_process(files):
+@pytest.mark.parametrize("limit", [9, 0])  # read by ranges of users, or split
+def test_files_of_lists_match_one_process(files, monkeypatch, limit):
+    monkeypatch.setattr("weft.engines.partitioned.user_ranges._MAX_REPETITION", limit)
+    ranges = []
+    monkeypatch.setattr(
+        "weft.engines.ray.ray_job.split_into_ranges",
+        lambda *inputs: ranges.append(split_into_ranges(*inputs)) or ranges[0],
+    )
     result = both(
         files["lists"],
         files["truth"],
@@ -135,6 +143,7 @@ def test_files_of_lists_match_one_process(files):
         bootstrap=20,
     )
     assert result.provenance["engine"] == "Ray" and result.provenance["parts"] == 3
+    assert (ranges == [None]) == (limit == 0)
 
 
 @pytest.mark.parametrize(
@@ -505,7 +514,8 @@ def _dies(number):
 
 
 def test_reading_is_distributed_by_rows():
-    from weft.engines.ray.ray_tables import RayTable, RowReader
+    from weft.engines.partitioned.parquet_rows import RowReader
+    from weft.engines.ray.ray_tables import RayTable
 
     table = RayTable(
         RowReader("source", {}, frozenset()),

@@ -1,5 +1,6 @@
 """Evaluation on Spark with two tasks matches one process."""
 
+import gc
 import os
 import re
 import shutil
@@ -32,8 +33,14 @@ from test_partitioned import (
 )
 from weft.engines.spark import SparkResult, evaluate, session
 from weft.engines.spark.failures import root_cause
-from weft.engines.spark.shuffle import _default_parts, _partition_keys
-from weft.engines.spark.spark_partitions import SparkPartitions, _read_values, _write_value
+from weft.engines.spark.local_files import find_local_files, open_files
+from weft.engines.spark.shuffle import _partition_keys, default_parts
+from weft.engines.spark.spark_partitions import (
+    SparkPartitions,
+    _freeze_modules,
+    _read_values,
+    _write_value,
+)
 from weft.errors import EngineError, InputError, MissingExtra, SettingError
 
 slow = pytest.mark.slow
@@ -284,7 +291,7 @@ def test_errors_show_rows_without_java(spark, sent, tmp_path):
         SparkPartitions(spark.range(2), 2, list).map_reduce(_fails, max)
 
 
-def _fails(_):
+def _fails(*_):
     return 1 // 0
 
 
@@ -424,6 +431,82 @@ Caused by: java.io.IOException: No space left on device
     assert root_cause("") == "no reason was given"
 
 
+@pytest.fixture(scope="module")
+def by_user(tmp_path_factory):
+    """The lists, user by user, in two Parquet files; and the truth."""
+    folder = tmp_path_factory.mktemp("by_user")
+    (folder / "lists").mkdir()
+    rows = LISTS.sort("user")
+    for number, part in enumerate((rows.head(200), rows.slice(200))):
+        part.write_parquet(folder / "lists" / f"{number}.parquet", row_group_size=50)
+    TRUTH.write_parquet(folder / "truth.parquet", row_group_size=50)
+    return str(folder / "lists"), str(folder / "truth.parquet")
+
+
+@slow
+def test_workers_read_files_without_a_shuffle(spark, by_user, monkeypatch):
+    monkeypatch.setattr("weft.engines.spark.shuffle_by_user", _fails)
+    settings = {**FEW, "train": TRAIN, "user_groups": GROUPS}
+    expected = weft.evaluate(*by_user, **settings)
+    assert_same(evaluate(*by_user, parts=3, **settings), expected)
+    frames = [spark.read.parquet(path) for path in by_user]
+    frames[0] = frames[0].select("user", "item", "score")
+    expected = weft.evaluate(LISTS, TRUTH, **settings)
+    assert_same(evaluate(*frames, parts=3, **settings), expected)
+
+
+@slow
+@pytest.mark.usefixtures("spark")
+def test_rows_of_users_in_many_files_are_shuffled(by_user, tmp_path, monkeypatch):
+    monkeypatch.setattr("weft.engines.partitioned.user_ranges._MAX_REPETITION", 0)
+    monkeypatch.setattr("weft.engines.spark.shuffle._ROWS_SPLIT", 90)
+    settings = {**FEW, "train": TRAIN}
+    assert_same(evaluate(*by_user, parts=3, **settings), weft.evaluate(*by_user, **settings))
+    path = tmp_path / "lists.parquet"
+    LISTS.with_columns(item=pl.when(pl.int_range(pl.len()) != 99).then("item")).write_parquet(path)
+    with pytest.raises(InputError, match=r"lists.parquet, row 99: there is no item id"):
+        evaluate(str(path), by_user[1], parts=3, **FEW)
+
+
+@slow
+def test_files_of_other_frames_are_not_read(spark, by_user, sent, tmp_path):
+    read = spark.read.parquet(by_user[0])
+    read.write.parquet(str(tmp_path / "plain and simple"))
+    plain = find_local_files(spark.read.parquet(str(tmp_path / "plain and simple")))
+    assert sum(file.num_rows for file in plain) == len(LISTS)
+    read.write.partitionBy("item").parquet(str(tmp_path / "by_item"))
+    read.write.csv(str(tmp_path / "text"))
+    others = [
+        read.where("user > 3"),
+        read.withColumn("score", read["score"] + 1),
+        read.union(read),
+        read.limit(5),
+        sent(LISTS),
+        spark.read.parquet(str(tmp_path / "by_item")),
+        spark.read.csv(str(tmp_path / "text")),
+    ]
+    assert [find_local_files(frame) for frame in others] == [[]] * len(others)
+    (file,) = find_local_files(spark.read.parquet(by_user[1]))
+    roles = {"user": "user", "item": "item"}
+    assert open_files([file], roles, "truth", read.schema).num_rows == len(TRUTH)
+    for other in (pl.String, pl.Float64, pl.Boolean):
+        changed = file._replace(types={**file.types, "item": other()})
+        assert open_files([changed], roles, "truth", read.schema) is None
+
+
+def test_modules_are_no_garbage_of_tasks(monkeypatch):
+    monkeypatch.setattr("weft.engines.spark.spark_partitions._num_frozen_modules", 0)
+    try:
+        _freeze_modules()
+        number = gc.get_freeze_count()
+        assert number > 10_000
+        more = [[] for _ in range(1000)]
+        _freeze_modules()  # no further module was imported
+        assert gc.get_freeze_count() <= number and more
+    finally:
+        gc.unfreeze()
+
+
 @slow
 @pytest.mark.parametrize("number", [1, 2, 7, 40])
 def test_each_partition_has_a_key(spark, number):
@@ -435,7 +518,7 @@ def test_each_partition_has_a_key(spark, number):
 
 def test_default_parts_are_a_multiple_of_the_tasks():
     session = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=6))
-    numbers = [_default_parts(session, rows) for rows in (0, 10**5, 10**6, 24 * 2**20, 25 * 2**20)]
+    numbers = [default_parts(session, rows) for rows in (0, 10**5, 10**6, 24 * 2**20, 25 * 2**20)]
     assert numbers == [1, 2, 6, 6, 12]
 
 

@@ -169,17 +169,17 @@ class Vocabulary:
         return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
 
     def hash_keys_of(self, codes: Codes) -> Codes:
-        """Return the hash key of each code; only ids that occur are hashed."""
+        """Return hash keys by code, `[size]`; only those of `codes` are set, the rest is 0."""
         import polars as pl
 
-        if self._ids is None:
-            return codes.astype(np.int64)
+        if self._ids is None or self._ids.dtype.is_integer():
+            return self.hash_keys()
         is_used = np.zeros(self.size, dtype=np.bool_)
         is_used[codes] = True
         used = self._ids.filter(pl.Series(is_used))
-        keys = np.empty(self.size, dtype=np.int64)
+        keys = np.zeros(self.size, dtype=np.int64)
         keys[is_used] = Vocabulary(self.kind, len(used), used).hash_keys()
-        return keys[codes]
+        return keys
 
 
 def distinct_ids(ids: pl.Series) -> pl.Series:

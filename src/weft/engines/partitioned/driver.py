@@ -6,7 +6,7 @@ states are merged. The values are those of an evaluation in one process.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -40,6 +40,7 @@ from weft.engines.partitioned.global_stats import (
 )
 from weft.engines.partitioned.partition_results import (
     PartialState,
+    PartitionResult,
     RemoteContributions,
     combine_partial_states,
     evaluate_partition,
@@ -200,9 +201,10 @@ def evaluate_partitions(
     positions: PositionalIds,
     *,
     engine: str,
-) -> tuple[Result, Partitions[Any]]:
+) -> tuple[Result, Partitions[Any] | None]:
     """Return the result and the `PartitionResult` of each partition, which stays on its worker.
 
+    It is None if nothing but its state is needed.
     `origins` has one entry per input with rows in the partitions; `arguments` and `positions` are
     those of `take_user_inputs`, with the inputs about items as `weft.evaluate` takes them.
     """
@@ -220,16 +222,27 @@ def evaluate_partitions(
         custom_metrics=_custom_metrics(run),
         own_states=[metric._own_state for metric in run.evaluator.stateful_metrics],
     )
-    results = map_partitions(partitions, evaluate_users)
     combine = partial(combine_partial_states, stateful_metrics=run.evaluator.stateful_metrics)
-    merged: PartialState = map_reduce(results, attrgetter("partial_state"), combine)
+    results = None
+    merged: PartialState
+    if arguments["per_user"] or arguments["bootstrap"] is not None:
+        results = map_partitions(partitions, evaluate_users)
+        merged = map_reduce(results, attrgetter("partial_state"), combine)
+    else:
+        merged = map_reduce(partitions, partial(_evaluate_state, evaluate_users), combine)
     if merged.train_by_label is not None and stats.train is not None:
         totals = replace(stats.train, by_label=merged.train_by_label)
         run = _build_empty_run(arguments, origins, replace(stats, train=totals))
     contributions = None
-    if arguments["bootstrap"] is not None:
+    if results is not None and arguments["bootstrap"] is not None:
         contributions = RemoteContributions(results, merged.num_users)
     return _build_result(run, merged, contributions, engine), results
+
+
+def _evaluate_state(
+    evaluate_users: Callable[[Partition], PartitionResult], partition: Partition
+) -> PartialState:
+    return evaluate_users(partition).partial_state
 
 
 def _build_result(

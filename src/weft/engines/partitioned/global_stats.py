@@ -102,7 +102,9 @@ def summarize(
 def _summarize_partition(
     partition: Partition, origins: Origins, label_slices: Sequence[str]
 ) -> PartitionSummary:
-    tables = _read_tables(partition, origins)
+    import polars as pl
+
+    tables = _read_tables(partition.select(("user", "item", "label")), origins)
     users: dict[str, pl.Series] = {
         name: _distinct_users(tables[name])
         for name in ("source", "users", "truth", "train")
@@ -120,7 +122,8 @@ def _summarize_partition(
     num_users["both"] = num_users["source"] + num_users["truth"] - len(both)
     popularity = None
     if "train" in tables:
-        pairs = partition.frames["train"].select("user", "item").unique()
+        columns = tables["train"].columns
+        pairs = pl.DataFrame({role: columns[role] for role in ("user", "item")}).unique()
         popularity = pairs.group_by("item").len("number")
     return PartitionSummary(
         Counter({name: len(table) for name, table in tables.items()}),
@@ -192,6 +195,12 @@ def build_global_stats(
         origin = origins.get(name)
         if origin is not None and origin.path is not None and not summary.num_rows[name]:
             raise InputError(f"{origin.where} has no rows.")
+    for name, origin in origins.items():
+        if origin.num_rows not in (None, summary.num_rows[name]):
+            raise InputError(
+                f"{origin.where} has {summary.num_rows[name]:,} rows, but had {origin.num_rows:,} "
+                "a moment ago; it must not change meanwhile."
+            )
     items = _build_catalogue(summary, origins, arguments)
     _check_rows(summary, origins, positions)
     ids = {

@@ -101,13 +101,17 @@ def evaluate_partition(
         0 if contributions is None else len(contributions.keys),
         run.dataset.source.kind,
     )
-    id_type = partition.frames["truth"]["user"].dtype  # also if the partition has no user
-    values, labels = (
-        None if table is None else table.with_columns(table["user"].cast(id_type))
-        for table in run.user_tables()
-    )
+    values, labels = (_cast_users(table, partition) for table in run.user_tables())
     local = None if contributions is None else LocalContributions(contributions)
     return PartitionResult(partial_state, local, values, labels)
+
+
+def _cast_users(table: pl.DataFrame | None, partition: Partition) -> pl.DataFrame | None:
+    """Return a table with the type of ids of the partition, which also one without users has."""
+    if table is None:
+        return None
+    users = partition.select(["user"]).frames["truth"]["user"]
+    return table.with_columns(table["user"].cast(users.dtype))
 
 
 def _count_train_by_label(dataset: EvaluationData) -> Integers | None:

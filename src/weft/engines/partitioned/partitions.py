@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -38,6 +38,42 @@ class Partition:
     frames: Mapping[str, pl.DataFrame]
     source: Any = None
 
+    def select(self, roles: Collection[str]) -> Partition:
+        """Return the partition with frames that need no columns but these; they may have more."""
+        if not isinstance(self.frames, LazyFrames):
+            return self
+        return replace(self, frames=self.frames.select(roles))
+
+
+class LazyFrames(Mapping[str, "pl.DataFrame"]):
+    """Frames that are read whenever they are used.
+
+    `readers`, by input, take the columns that are needed, or None for all of them.
+    """
+
+    def __init__(
+        self,
+        readers: Mapping[str, Callable[[Collection[str] | None], pl.DataFrame]],
+        roles: Collection[str] | None = None,
+    ) -> None:
+        self._readers, self._roles = readers, roles
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        return self._readers[name](self._roles)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._readers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+    def select(self, roles: Collection[str]) -> LazyFrames:
+        """Return frames of which only these columns are needed."""
+        return LazyFrames(self._readers, roles)
+
 
 @dataclass(frozen=True)
 class InputOrigin:
@@ -48,6 +84,7 @@ class InputOrigin:
     unused_columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()  # of its frame in every partition: ("user", "item", "score")
+    num_rows: int | None = None  # None if it is not known before they are read
 
 
 class Partitions(Protocol[T_co]):
@@ -78,6 +115,11 @@ def use_cores(number: int) -> None:
 
     if torch.get_num_threads() != number:
         torch.set_num_threads(number)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, without its full stop."""
+    return (str(error).strip().partition("\n")[0] or type(error).__name__).rstrip(".")
 
 
 # --------------------------------------------------------------------------------------------------

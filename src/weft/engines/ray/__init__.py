@@ -1,10 +1,11 @@
 """Evaluation on Ray.
 
-Tasks read the tables, a few million rows each, and split them by a hash of the user id into pieces
-in Ray's object store. A partition is a task that takes its pieces. A model lives in a pool of
-actors, once in each, and partitions go to those that are free. States are merged as a tree, so that
-only data of the size of the catalogue comes to the driver. Ray repeats work that was lost with a
-worker or a machine.
+A partition is a task that reads the rows of a range of users from Parquet files. If the rows of
+users are spread over the files, or are no files, tasks read the tables, a few million rows each,
+and split them by a hash of the user id into pieces in Ray's object store, of which partitions take
+theirs. A model lives in a pool of actors, once in each, and partitions go to those that are free.
+States are merged as a tree, so that only data of the size of the catalogue comes to the driver. Ray
+repeats work that was lost with a worker or a machine.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import Any
 
 from weft.engines.captured_stderr import capture_stderr
 from weft.engines.partitioned.custom_code import sent_by_value
+from weft.engines.partitioned.partitions import first_line
 from weft.engines.ray.ray_job import RayJob
-from weft.engines.ray.ray_partitions import first_line
 from weft.errors import EngineError, MissingExtra, SettingError, check_int, setting_ref
 from weft.evaluation.api import bind_arguments
 from weft.evaluation.result import Result

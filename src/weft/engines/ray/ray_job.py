@@ -14,8 +14,10 @@ from weft.data.recommendations import are_lists
 from weft.data.sources import Factors
 from weft.engines.partitioned.driver import ITEM_INPUTS, evaluate_partitions, take_user_inputs
 from weft.engines.partitioned.local_inputs import check_id_types, read_local
+from weft.engines.partitioned.parquet_rows import ParquetTable
 from weft.engines.partitioned.partition_results import collect_user_tables
 from weft.engines.partitioned.partitions import ALL_USERS, InputOrigin, Partition
+from weft.engines.partitioned.user_ranges import split_into_ranges
 from weft.engines.partitioned.user_split import hash_checksum, split_by_user
 from weft.engines.ray.model_actors import (
     ModelPool,
@@ -142,6 +144,7 @@ class RayJob:
         )
         if not self.arguments["per_user"]:
             return result
+        assert results is not None
         per_user, labels = map(self._sort_users, collect_user_tables(results))
         return replace(result, per_user=per_user, user_labels=labels)
 
@@ -234,6 +237,8 @@ class RayJob:
         """Split all tables by user; return the function that builds a partition, and its pieces."""
         import ray
 
+        if self.has_lists and (partitions := self._find_ranges(number)) is not None:
+            return _return_partition, [(ray.put(partition),) for partition in partitions]
         checksum = hash_checksum()
         task = ray.remote(max_retries=RETRIES, num_returns=number, scheduling_strategy="SPREAD")(
             split_rows
@@ -251,6 +256,21 @@ class RayJob:
         build = partial(build_partition, [(name, len(tasks)) for name, tasks in pieces.items()])
         all_tasks = [task_pieces for tasks in pieces.values() for task_pieces in tasks]
         return build, [tuple(each[index] for each in all_tasks) for index in range(number)]
+
+    def _find_ranges(self, number: int) -> list[Partition] | None:
+        """Return partitions that read their rows from files; None if rows are to be split."""
+        tables = {
+            name: ParquetTable(table.reader, table.files)
+            for name, table in self.tables.items()
+            if table.files
+        }
+        if len(tables) < len(self.tables):
+            return None
+        partitions = split_into_ranges(tables, self.frames, number)
+        if partitions is not None:
+            for name, table in self.tables.items():
+                self.origins[name] = replace(self.origins[name], num_rows=table.num_rows)
+        return partitions
 
     def _rows_per_task(self, table: RayTable, number: int) -> int:
         rows_per_cpu = -(-table.num_rows // self.cpus)
@@ -278,3 +298,7 @@ class RayJob:
             columns.encode(samples["truth"]["item"], self.origins["truth"].where)
         self._read_as_positions("item", number)
         return range(number)
+
+
+def _return_partition(partition: Partition) -> Partition:
+    return partition

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from weft.engines.partitioned.partitions import Partition, Partitions, use_cores
+from weft.engines.partitioned.partitions import Partition, Partitions, first_line, use_cores
 from weft.errors import EngineError, InputError, WeftError
 from weft.evaluation.progress import ShowProgress, progress_bar
 
@@ -22,7 +22,7 @@ S = TypeVar("S")
 T_co = TypeVar("T_co", covariant=True)
 
 RETRIES = 3  # of a task after the loss of its worker
-_FAN_IN = 8  # results that one task combines
+_FAN_IN = 8  # results that one task, or the driver, combines
 
 
 @dataclass(frozen=True)
@@ -162,16 +162,14 @@ class RayPartitions(Partitions[T_co]):
     def map_reduce(self, function: Callable[[T_co], S], combine: Callable[[list[S]], S]) -> S:
         import ray
 
-        results, packed = self._start(function), put_pickled(combine)
+        packed, results = put_pickled(combine), self._start(function)
         with unwrap_ray_errors():
-            results = self._combine_level(results, packed)
-            while len(results) > 1:
+            while len(results) > _FAN_IN:
                 results = self._combine_level(results, packed)
-            last = ray.get(results[0])
-        if isinstance(last, TaskError):
-            raise last.to_exception()
-        value: S = last.unpack()
-        return value
+            values = ray.get(results)
+        if failed := next((value for value in values if isinstance(value, TaskError)), None):
+            raise failed.to_exception()
+        return combine([value.unpack() for value in values])
 
     def _combine_level(self, results: list[Any], combine: Any) -> list[Any]:
         """Combine groups of at most `_FAN_IN` results; return references."""
@@ -246,11 +244,6 @@ def set_thread_counts() -> None:
 
     context: Any = ray.get_runtime_context()
     use_cores(max(1, int(context.get_assigned_resources().get("CPU", 1))))
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, without its full stop."""
-    return (str(error).strip().partition("\n")[0] or type(error).__name__).rstrip(".")
 
 
 def to_arrow(frame: pl.DataFrame) -> Any:

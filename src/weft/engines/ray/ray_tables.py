@@ -12,129 +12,35 @@ from typing import TYPE_CHECKING, Any
 from weft.data.readers.files import File
 from weft.data.readers.paths import find_files
 from weft.data.readers.pipes import is_pipe
-from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
 from weft.data.readers.typed_files import (
-    check_exact_columns,
-    convert_column,
     describe_wrong_type,
     find_string_ids,
 )
-from weft.data.recommendations import ROW_RANK_OFFSET
 from weft.engines.partitioned.local_inputs import assign_roles
-from weft.engines.partitioned.partitions import InputOrigin
+from weft.engines.partitioned.parquet_rows import (
+    RowReader,
+    RowSpan,
+    read_footers,
+    split_files,
+)
+from weft.engines.partitioned.partitions import InputOrigin, first_line
 from weft.engines.partitioned.user_split import split_by_user
 from weft.engines.ray.ray_partitions import (
     RETRIES,
     TaskError,
-    first_line,
     from_arrow,
     run_task,
     set_thread_counts,
     to_arrow,
     unwrap_ray_errors,
 )
-from weft.errors import InputError, setting_ref
+from weft.errors import InputError
 
 if TYPE_CHECKING:
     import polars as pl
 
 _FILES_PER_TASK = 64  # files of which one task reads the footers
 _SAMPLE_ROWS = 3
-
-
-@dataclass(frozen=True)
-class RowSpan:
-    """Consecutive rows of a Parquet file; `offset` rows of the table precede them."""
-
-    path: str
-    start: int
-    num_rows: int
-    offset: int
-
-
-@dataclass(frozen=True)
-class RowReader:
-    """Reads rows of a table: selects the column of each role and converts it."""
-
-    where: str
-    columns: Mapping[str, str]
-    string_ids: frozenset[str]  # roles of ids that are read as strings; the others are integers
-    ranks_by_row: bool = False  # row numbers are ranks: lists without scores and ranks
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns of the frames that are read."""
-        return (*self.columns, "rank") if self.ranks_by_row else tuple(self.columns)
-
-    def read_spans(self, spans: Sequence[RowSpan]) -> pl.DataFrame:
-        """Read rows of Parquet files."""
-        import polars as pl
-
-        frames = [self._read_span(span) for span in spans]
-        frame = pl.concat(frames) if len(frames) > 1 else frames[0]
-        if not self.ranks_by_row:
-            return frame
-        first = spans[0].offset
-        return frame.with_columns(rank=pl.int_range(first, first + len(frame)) + ROW_RANK_OFFSET)
-
-    def _read_span(self, span: RowSpan) -> pl.DataFrame:
-        import polars as pl
-
-        names = dict.fromkeys(self.columns.values())
-        try:
-            frame = _scan(span.path).slice(span.start, span.num_rows).select(*names).collect()
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise InputError(
-                f"{self.where}: a task of Ray cannot read {span.path}: {first_line(error)}. Files "
-                "must be visible on every machine of the cluster, and must not change meanwhile."
-            ) from None
-        if len(frame) != span.num_rows:
-            raise InputError(
-                f"{self.where}: {span.path} has other rows than a moment ago; it must not change "
-                "meanwhile."
-            )
-        return self.convert(frame, f"{span.path}, row", span.start)
-
-    def convert(self, frame: pl.DataFrame, row_name: str, start: int = 0) -> pl.DataFrame:
-        """Return the columns by role.
-
-        Raises InputError for missing ids and for integers that float64 does not represent;
-        `row_name` and the row number, from `start`, name a row in messages.
-        """
-        import polars as pl
-
-        types = {role: frame.schema[name] for role, name in self.columns.items()}
-        try:
-            converted = frame.select(
-                convert_column(role, name, types[role], is_string=role in self.string_ids)
-                for role, name in self.columns.items()
-            )
-        except pl.exceptions.InvalidOperationError:
-            raise InputError(
-                f"{self.where} has ids beyond 63 bits; read them as strings, with the setting "
-                f"{setting_ref('ids', 'string')} of the file."
-            ) from None
-        check_exact_columns(frame, self.columns, where=self.where, row_name=row_name, start=start)
-        for role in self.columns.keys() & set(ID_ROLES):
-            self._check_ids(converted[role], frame[self.columns[role]], row_name, start)
-        return converted.with_columns(
-            pl.col(pl.Categorical, pl.Enum).cast(pl.String),  # labels
-            *(pl.col(role).fill_null(float("nan")) for role in NUMBER_ROLES if role in types),
-        )
-
-    def _check_ids(self, ids: pl.Series, original: pl.Series, row_name: str, start: int) -> None:
-        if not ids.null_count():
-            return
-        row = int(ids.is_null().arg_true()[0])
-        if original[row] is not None:
-            raise InputError(
-                f"{self.where}: the {ids.name} id {original[row]!r} is no integer, but "
-                f"{setting_ref('ids', 'integer')}."
-            )
-        raise InputError(
-            f"{row_name} {start + row}: there is no {ids.name} id (column {original.name!r}); "
-            "every row needs one."
-        )
 
 
 @dataclass(frozen=True)
@@ -153,30 +59,8 @@ class RayTable:
             for start in range(0, len(self.blocks), step):
                 yield (), tuple(self.blocks[start : start + step])
             return
-        group: list[RowSpan] = []
-        room = max_rows
-        for span in self._spans(max_rows):
-            if span.num_rows > room and group:
-                yield tuple(group), ()
-                group, room = [], max_rows
-            group.append(span)
-            room -= span.num_rows
-        if group:
-            yield tuple(group), ()
-
-    def _spans(self, max_rows: int) -> Iterator[RowSpan]:
-        """Yield spans of at most `max_rows` rows; of a table without rows, those of its files."""
-        offset = 0
-        for path, num_rows in self.files:
-            for start in range(0, num_rows if self.num_rows else 1, max_rows):
-                yield RowSpan(path, start, min(max_rows, num_rows - start), offset + start)
-            offset += num_rows
-
-
-def _scan(path: str) -> pl.LazyFrame:
-    import polars as pl
-
-    return pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        for spans in split_files(self.files, max_rows):
+            yield spans, ()
 
 
 def split_rows(
@@ -299,29 +183,12 @@ def _read_all_footers(paths: Sequence[str], where: str) -> list[tuple[int, dict[
     import ray
 
     if len(paths) <= _FILES_PER_TASK:
-        return _read_footers(paths, where)
-    task = ray.remote(max_retries=RETRIES)(_read_footers)
+        return read_footers(paths, where)
+    task = ray.remote(max_retries=RETRIES)(read_footers)
     starts = range(0, len(paths), _FILES_PER_TASK)
     references = [task.remote(paths[start : start + _FILES_PER_TASK], where) for start in starts]
     with unwrap_ray_errors():
         return [footer for footers in ray.get(references) for footer in footers]
-
-
-def _read_footers(paths: Sequence[str], where: str) -> list[tuple[int, dict[str, Any]]]:
-    """Return (number of rows, types of the columns) of Parquet files."""
-    import polars as pl
-
-    footers = []
-    for path in paths:
-        try:
-            scan = _scan(path)
-            num_rows = int(scan.select(pl.len()).collect().item())
-            footers.append((num_rows, dict(scan.collect_schema())))
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise InputError(
-                f"{where}: {path} cannot be read as Parquet: {first_line(error)}."
-            ) from None
-    return footers
 
 
 def open_dataset(data: Any, argument: str) -> tuple[RayTable, InputOrigin]:

@@ -1,9 +1,9 @@
 """Evaluation on Spark.
 
-Recommendation lists, truth, train, candidates and labels are united into one table, which is
-shuffled by user once, so that each Spark partition has all rows of its users. `mapInArrow`
-evaluates the partitions. Their pickled results stay in Spark's storage; states are merged as a tree
-of executors, so that only data of the size of the catalogue comes to the driver. Spark repeats work
+Each Spark partition has all rows of its users: workers read them from Parquet files, a range of
+users each, or the rows of all inputs are split by user and shuffled once. `mapInArrow` evaluates
+the partitions. Their pickled results stay in Spark's storage; states are merged as a tree of
+executors, so that only data of the size of the catalogue comes to the driver. Spark repeats work
 that was lost with a worker.
 """
 
@@ -18,6 +18,7 @@ from weft.engines.partitioned.custom_code import sent_by_value
 from weft.engines.partitioned.driver import ITEM_INPUTS, evaluate_partitions, take_user_inputs
 from weft.engines.partitioned.partition_results import collect_user_tables, get_user_values
 from weft.engines.spark.failures import convert_errors
+from weft.engines.spark.file_partitions import read_by_ranges
 from weft.engines.spark.job_watch import watch_jobs
 from weft.engines.spark.sessions import open_session, require_spark, session
 from weft.engines.spark.shuffle import shuffle_by_user
@@ -127,7 +128,7 @@ def _evaluate(
     try:
         tables = [table for name, data in inputs.items() for table in reader.open(data, name)]
         reader.check_ids(tables)
-        partitions = shuffle_by_user(spark, tables, parts)
+        partitions = read_by_ranges(spark, tables, parts) or shuffle_by_user(spark, tables, parts)
         result, results = evaluate_partitions(
             partitions, reader.origins, arguments, positions, engine="Spark"
         )

@@ -6,7 +6,8 @@ the pieces: a binary value for thousands of rows, not the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.engines.partitioned.partitions import ALL_USERS, Partition
+from weft.engines.partitioned.parquet_rows import RowReader, RowSpan, split_files
+from weft.engines.partitioned.partitions import ALL_USERS, Partition, PartitionFailure
 from weft.engines.partitioned.user_split import hash_checksum, split_by_user
 from weft.engines.spark.sessions import ignore_pandas_warning
 from weft.engines.spark.spark_columns import ID_ROLES, ID_TYPES, POLARS_TYPES, column_by_name
-from weft.engines.spark.spark_partitions import SparkPartitions, set_thread_counts
+from weft.engines.spark.spark_partitions import SparkPartitions, set_up_task
 from weft.engines.spark.spark_tables import SparkTable
+from weft.errors import InputError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,6 +34,7 @@ _MAX_ROWS = 1 << 22
 _MIN_ROWS = 1 << 16
 _ROWS_SPLIT = 1 << 21  # rows that a task splits at once
 _PIECE_SCHEMA = "key int, frame int, content binary"
+_FAILURE = -1  # in place of the number of a frame: the content is a pickled `PartitionFailure`
 
 
 @dataclass(frozen=True)
@@ -65,27 +69,31 @@ class FrameLayout:
 
 def shuffle_by_user(
     spark: SparkSession, tables: list[SparkTable], parts: int | None
-) -> SparkPartitions[Partition]:
+) -> SparkPartitions[Any]:
     """Return the rows of all tables in one, partitioned by user and stored by Spark."""
     from pyspark import StorageLevel
 
     id_types = {role: _find_id_type(tables, role) for role in ID_ROLES}
+    number = parts or default_parts(spark, sum(map(_count_rows, tables)))
+    keys, checksum = _partition_keys(number), hash_checksum()
     layouts: list[FrameLayout] = []
-    selected: list[tuple[DataFrame, list[tuple[int, FrameLayout]]]] = []
+    pieces = []
     for table in tables:
         columns = _column_types(table, id_types)
         own = [FrameLayout(table.key, columns)]
         if table.has_user_rows:
             own.append(FrameLayout(table.key + ALL_USERS, {"user": columns["user"]}))
-        selected.append((_cast_columns(table, columns), list(enumerate(own, len(layouts)))))
+        numbered = list(enumerate(own, len(layouts)))
+        read = _join_batches
+        frame = _cast_columns(table, columns)
+        if table.files is not None:
+            spans = list(split_files(table.files.files, _ROWS_SPLIT))
+            read = partial(_read_spans, table.files.reader, spans)
+            frame = spark.range(0, len(spans), 1, len(spans))  # one in each task
+        with ignore_pandas_warning():
+            make_pieces = _piece_maker(read, numbered, keys, checksum)
+            pieces.append(frame.mapInArrow(make_pieces, _PIECE_SCHEMA))
         layouts += own
-    number = parts or _default_parts(spark, sum(frame.count() for frame, _ in selected))
-    keys, checksum = _partition_keys(number), hash_checksum()
-    with ignore_pandas_warning():
-        pieces = [
-            frame.mapInArrow(_piece_maker(own, keys, checksum), _PIECE_SCHEMA)
-            for frame, own in selected
-        ]
     shuffled = reduce(lambda left, right: left.union(right), pieces).repartition(number, "key")
     stored = shuffled.persist(StorageLevel.MEMORY_AND_DISK)  # partitions are read several times
     return SparkPartitions(stored, number, partial(_read_partition, tuple(layouts)))
@@ -113,28 +121,49 @@ def _cast_columns(table: SparkTable, columns: Mapping[str, str]) -> DataFrame:
     return table.frame.select(*casts, *([ALL_USERS] if table.has_user_rows else []))
 
 
+def _count_rows(table: SparkTable) -> int:
+    return table.frame.count() if table.files is None else table.files.num_rows
+
+
 def _piece_maker(
-    layouts: list[tuple[int, FrameLayout]], keys: list[int], checksum: int
+    read: Callable[[Iterable[pa.RecordBatch]], Iterator[pl.DataFrame]],
+    layouts: list[tuple[int, FrameLayout]],
+    keys: list[int],
+    checksum: int,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return a function for `mapInArrow` that splits rows of a table into pieces by user.
 
-    `layouts` are the frames of the table, with their numbers: that of its rows, and possibly that
-    of rows that only name a user. `keys` has the key of each partition.
+    `read` yields rows of the table. `layouts` are its frames, with their numbers: that of its rows,
+    and possibly that of rows that only name a user. `keys` has the key of each partition. An error
+    becomes a piece of the first partition.
     """
 
     def make_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import polars as pl
 
-        set_thread_counts()
-        for rows in _join_batches(batches):
-            frames = [rows]
-            if len(layouts) > 1:
-                frames = [rows.filter(~pl.col(ALL_USERS)), rows.filter(pl.col(ALL_USERS))]
-            for (number, layout), frame in zip(layouts, frames):
-                split = split_by_user(layout.convert(frame), len(keys), checksum)
-                yield from _write_pieces(number, keys, split)
+        set_up_task()
+        try:
+            for rows in read(batches):
+                frames = [rows]
+                if len(layouts) > 1:
+                    frames = [rows.filter(~pl.col(ALL_USERS)), rows.filter(pl.col(ALL_USERS))]
+                for (number, layout), frame in zip(layouts, frames):
+                    split = split_by_user(layout.convert(frame), len(keys), checksum)
+                    yield from _write_pieces(number, keys, split)
+        except InputError as error:
+            failure = PartitionFailure(type(error), error.message)
+            yield _write_row(keys[0], _FAILURE, pickle.dumps(failure))
 
     return make_pieces
+
+
+def _read_spans(
+    reader: RowReader, spans: Sequence[Sequence[RowSpan]], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pl.DataFrame]:
+    """Yield rows of files; the batches have the numbers of their spans."""
+    for batch in batches:
+        for number in batch["id"].to_pylist():
+            yield reader.read_spans(spans[number])
 
 
 def _join_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
@@ -168,18 +197,27 @@ def _write_pieces(
             content = pa.BufferOutputStream()
             with pa.ipc.new_stream(content, table.schema, options=options) as stream:
                 stream.write_table(table)
-            columns = [pa.array([key], pa.int32()), pa.array([number], pa.int32())]
-            columns.append(pa.array([memoryview(content.getvalue())], pa.binary()))
-            yield pa.record_batch(columns, names=["key", "frame", "content"])
+            yield _write_row(key, number, memoryview(content.getvalue()))
+
+
+def _write_row(key: int, number: int, content: bytes | memoryview) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = [pa.array([key], pa.int32()), pa.array([number], pa.int32())]
+    columns.append(pa.array([content], pa.binary()))
+    return pa.record_batch(columns, names=["key", "frame", "content"])
 
 
 def _read_partition(
     layouts: tuple[FrameLayout, ...], batches: Iterable[pa.RecordBatch]
-) -> Partition:
-    """Return the pieces of a Spark partition as frames."""
+) -> Partition | PartitionFailure:
+    """Return the pieces of a Spark partition as frames, or the error of a task that made them."""
     pieces: list[list[Any]] = [[] for _ in layouts]
     for batch in batches:
         for number, content in zip(batch["frame"].to_pylist(), batch["content"]):
+            if number == _FAILURE:
+                failure: PartitionFailure = pickle.loads(content.as_py())
+                return failure
             pieces[number].append(content.as_buffer())
     return Partition({layout.key: layout.build_frame(own) for layout, own in zip(layouts, pieces)})
 
@@ -216,7 +254,7 @@ def _murmur3(numbers: NDArray[np.uint32]) -> NDArray[np.int64]:
     return hashed.view(np.int32).astype(np.int64)
 
 
-def _default_parts(spark: SparkSession, num_rows: int) -> int:
+def default_parts(spark: SparkSession, num_rows: int) -> int:
     """Return the number of partitions: as many as tasks run at once, or a multiple of that.
 
     Few rows have fewer partitions.

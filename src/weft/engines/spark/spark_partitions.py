@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +17,7 @@ from weft.engines.spark.sessions import ignore_pandas_warning
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -67,16 +69,16 @@ def _pickle(value: Any) -> bytes:
     return content
 
 
-class _SharedValue:
+class SharedValue:
     """A value for workers: sent with each task if it is small, else broadcast to each machine."""
 
-    def __init__(self, frame: DataFrame, value: Any) -> None:
+    def __init__(self, spark: SparkSession, value: Any) -> None:
         # A broadcast would pickle too, but not what a notebook defines.
         content = _pickle(value)
         self._content, self._broadcast = content, None
         if len(content) >= _MAX_INLINE_BYTES:
             self._content = b""
-            self._broadcast = frame.sparkSession.sparkContext.broadcast(content)
+            self._broadcast = spark.sparkContext.broadcast(content)
 
     @property
     def value(self) -> Any:
@@ -98,12 +100,30 @@ class _SharedValue:
 _UNPICKLED: dict[int, tuple[bytes, Any]] = {}
 
 
-def set_thread_counts() -> None:
-    """Use as many threads as the task has cores."""
+def set_up_task() -> None:
+    """Use as many threads as the task has cores; keep objects of modules out of its garbage."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    use_cores(1 if context is None else context.cpus())
+    if context is None:
+        return
+    use_cores(context.cpus())
+    _freeze_modules()
+
+
+_num_frozen_modules = 0
+
+
+def _freeze_modules() -> None:
+    """Exclude the objects of imported modules from garbage collection.
+
+    Spark collects garbage after each task, which takes a tenth of a second with those of torch.
+    At the start of a task there is no garbage, which would be excluded too.
+    """
+    global _num_frozen_modules
+    if len(sys.modules) > _num_frozen_modules:
+        gc.freeze()
+        _num_frozen_modules = len(sys.modules)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -117,22 +137,23 @@ class SparkPartitions(Partitions[T], Generic[T]):
     number: int
     read: Callable[[Iterable[pa.RecordBatch]], T]
     # Values that Spark needs to compute lost partitions again.
-    shared: tuple[_SharedValue, ...] = ()
+    shared: tuple[SharedValue, ...] = ()
 
     def map(self, function: Callable[[T], S]) -> SparkPartitions[S]:
         """Apply a function to each partition and store the pickled results in Spark."""
         from pyspark import StorageLevel
 
-        shared = _SharedValue(self.frame, function)
+        shared = SharedValue(self.frame.sparkSession, function)
         stored = self._apply(shared).persist(StorageLevel.MEMORY_AND_DISK)
         return SparkPartitions(stored, self.number, _read_value, (shared,))
 
     def map_reduce(self, function: Callable[[T], S], combine: Callable[[list[S]], S]) -> S:
         """Apply a function to each partition; executors combine the results as a tree."""
-        shared, shared_combine = (_SharedValue(self.frame, each) for each in (function, combine))
+        spark = self.frame.sparkSession
+        shared, shared_combine = (SharedValue(spark, each) for each in (function, combine))
 
         def combine_values(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            set_thread_counts()
+            set_up_task()
             if values := _read_values(batches):  # a Spark partition may be empty
                 yield from _write_value(shared_combine.value(values))
 
@@ -151,10 +172,10 @@ class SparkPartitions(Partitions[T], Generic[T]):
 
     def to_table(self, function: Callable[[T], pl.DataFrame]) -> DataFrame:
         """Apply a function to each partition and return its frames as one Spark DataFrame."""
-        read, shared = self.read, _SharedValue(self.frame, function)
+        read, shared = self.read, SharedValue(self.frame.sparkSession, function)
 
         def make_frame(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            set_thread_counts()
+            set_up_task()
             yield from shared.value(read(batches)).to_arrow().to_batches()
 
         empty = self.map_reduce(partial(_clear_rows, function), _first)
@@ -168,11 +189,11 @@ class SparkPartitions(Partitions[T], Generic[T]):
         for shared in self.shared:
             shared.destroy()
 
-    def _apply(self, shared: _SharedValue) -> DataFrame:
+    def _apply(self, shared: SharedValue) -> DataFrame:
         read = self.read
 
         def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            set_thread_counts()
+            set_up_task()
             yield from _write_value(shared.value(read(batches)))
 
         with ignore_pandas_warning():

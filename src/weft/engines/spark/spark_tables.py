@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from weft.data.readers.files import File
 from weft.data.readers.roles import find_column_name
 from weft.engines.partitioned.local_inputs import assign_roles, check_id_types, read_local
+from weft.engines.partitioned.parquet_rows import ParquetTable
 from weft.engines.partitioned.partitions import ALL_USERS, INPUTS_WITH_ALL_USERS, InputOrigin
 from weft.engines.spark.failures import java_error, root_cause
+from weft.engines.spark.local_files import LocalFile, find_local_files, open_files
 from weft.engines.spark.parquet_parts import check_part_columns, may_differ
 from weft.engines.spark.sessions import ignore_pandas_warning
 from weft.engines.spark.spark_columns import (
@@ -58,7 +60,8 @@ class SparkTable:
     """The rows of a frame of the partitions (`key`): user and optionally item, score, rank, ...
 
     If `has_user_rows`, rows marked in the column `ALL_USERS` only name a user, and belong to the
-    frame `key + ALL_USERS`.
+    frame `key + ALL_USERS`. `files` are the Parquet files with exactly these rows, if workers can
+    read them without Spark; `local` are the rows, if the driver has them.
     """
 
     key: str
@@ -66,6 +69,8 @@ class SparkTable:
     origin: InputOrigin
     label_type: str = "String"  # polars type
     has_user_rows: bool = False
+    files: ParquetTable | None = None
+    local: pl.DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,7 @@ class _OpenedInput:
     frame: DataFrame
     where: str
     path: str | None = None
+    files: Sequence[LocalFile] = ()  # that workers can read without Spark
 
 
 def is_spark_frame(data: Any) -> bool:
@@ -147,7 +153,11 @@ class SparkReader:
         columns, label_type = convert_columns(frame, roles, where=where, ids=ids)
         if has_arrays and argument == "source":
             columns["rank"] = column_by_name(POSITION) + 1.0
-        origin = InputOrigin(where, opened.path, unused, columns=tuple(columns))
+        files = None
+        if not has_arrays and ids == "auto":
+            files = open_files(opened.files, roles, where, frame.schema)
+        num_rows = None if files is None else files.num_rows
+        origin = InputOrigin(where, opened.path, unused, columns=tuple(columns), num_rows=num_rows)
         self.origins[argument] = origin
         has_user_rows = has_arrays and argument in INPUTS_WITH_ALL_USERS
         if has_user_rows:
@@ -155,7 +165,8 @@ class SparkReader:
         elif has_arrays:
             frame = frame.where(column_by_name(POSITION).isNotNull())
         frame = frame.select(*(column.alias(role) for role, column in columns.items()))
-        return [SparkTable(argument, self._persist(frame), origin, label_type, has_user_rows)]
+        frame = self._persist(frame)
+        return [SparkTable(argument, frame, origin, label_type, has_user_rows, files)]
 
     def check_ids(self, tables: list[SparkTable]) -> None:
         """Raise InputError for ids of wrong or different types; reads rows only in that case."""
@@ -175,13 +186,14 @@ class SparkReader:
     def _open_frame(self, data: Any, argument: str) -> _OpenedInput | None:
         """Open a DataFrame, a table by its name, or Parquet; None if the driver reads the data."""
         if is_spark_frame(data):
-            return _OpenedInput(data, argument)
+            return _OpenedInput(data, argument, files=find_local_files(data))
         if not isinstance(data, (str, Path, File)):
             return None
         file = data if isinstance(data, File) else File(data)  # type: ignore[arg-type]
         where = f"{argument} ({file.address})"
         if isinstance(data, str) and self._is_table(data):
-            return _OpenedInput(self.spark.table(data), where)
+            frame = self.spark.table(data)
+            return _OpenedInput(frame, where, files=find_local_files(frame))
         if file.format not in (None, "parquet"):
             return None
         if file.format is None and _is_other_file(file.address):
@@ -192,9 +204,12 @@ class SparkReader:
             return None
         frame = self.spark.read.schema(widen_schema(schema)).parquet(file.address)
         self._parquet.append((frame, where))
-        if argument not in _COMPLETE_INPUTS or may_differ(self.spark, file.address, schema.names):
+        files = find_local_files(frame)
+        if not files and (
+            argument not in _COMPLETE_INPUTS or may_differ(self.spark, file.address, schema.names)
+        ):
             check_part_columns(frame, where)
-        return _OpenedInput(frame, where, file.address)
+        return _OpenedInput(frame, where, file.address, files)
 
     def _read_schema(self, address: str, argument: str, *, may_be_table: bool) -> Any:
         """Return the schema of Parquet; None for a missing path, of which the driver tells more."""
@@ -237,7 +252,7 @@ class SparkReader:
                 frame = frame.with_columns(frame["label"].cast(getattr(pl, label_type)))
             with ignore_pandas_warning():
                 spark_frame = self.spark.createDataFrame(frame.to_arrow())
-            tables.append(SparkTable(key, spark_frame, origin, label_type))
+            tables.append(SparkTable(key, spark_frame, origin, label_type, local=frame))
         return tables
 
     def _persist(self, frame: DataFrame) -> DataFrame:
