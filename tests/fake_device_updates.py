@@ -5,6 +5,7 @@ and the error, if there was one.
 """
 
 import json
+import math
 import sys
 import traceback
 from functools import partial
@@ -92,11 +93,33 @@ def inputs():
     }
 
 
-def metric_alone(name, dtype=torch.float32, **settings):
+class EverySum(weft.SummedTopKMetric):
+    """Reads all that lists have, in every kind of accumulator."""
+
+    def __init__(self, k, *, num_items, user_groups, **settings):
+        super().__init__(k, **settings)
+        self.total, self.items = weft.UserSum(self.add_all), weft.ItemSums(num_items, self.weigh)
+        self.groups = weft.GroupSums(user_groups, self.add_all)
+        self.counts = weft.Histogram([0, 1, 4, math.inf], self.add_all)
+
+    def add_all(self, lists):
+        first = lists.first_hit.nan_to_num(0) + lists.sum_positions(lists.gains)
+        return lists.hits + lists.lengths + lists.num_relevant + first + lists.users[:, None] % 3
+
+    def weigh(self, lists):
+        return lists.is_hit * lists.discounts + lists.positions + lists.scores.clamp(min=0)
+
+    def compute_value(self, sums):
+        weights = torch.arange(len(sums[self.items])) + 1
+        parts = (sums[self.groups], sums[self.counts], sums[self.items] * weights)
+        return sums[self.total] + sum(float(part.sum()) for part in parts)
+
+
+def metric_alone(name, dtype=torch.float32, metric_class=None, **settings):
     spec = parse_name(name)
-    metric = build_metric(
-        spec.with_cutoff(3) if needs_cutoff(spec.name) else spec, inputs=inputs(), **settings
-    )
+    if needs_cutoff(metric_class or spec.name):
+        spec = spec.with_cutoff(3)
+    metric = build_metric(spec, metric_class=metric_class, inputs=inputs(), **settings)
     metric._apply(there)
     with mode:
         preds, users = torch.zeros(USERS, ITEMS, dtype=dtype, device=DEVICE), numbers(USERS)
@@ -187,6 +210,7 @@ for rule in ("index", "expected", "pessimistic"):
         evaluator, "sparse", candidates=True, ties=rule
     )
 CASES["get_topk_ranks"] = single_target
+CASES["accumulators of an author"] = partial(metric_alone, "EverySum", metric_class=EverySum)
 # Cases that must fail, and the start of their errors.
 FAILING = {
     f"guard: {name}": (partial(synchronize, operation), "SynchronizationError")

@@ -334,6 +334,58 @@ def test_processes_agree():
         assert found == pytest.approx(oracle(range(USERS)), rel=1e-12)
 
 
+class TierRevenue(weft.SummedTopKMetric):
+    """The share of each tier of users in the prices of all hits."""
+
+    needs = {"tier": weft.UserLabels(), "price": weft.ItemNumbers(missing=0.0)}
+
+    def __init__(self, k, **settings):
+        super().__init__(k, **settings)
+        self.revenue = GroupSums(self.inputs["tier"], self.add_prices)
+
+    def add_prices(self, lists):
+        return lists.sum_positions(lists.is_hit * self.inputs["price"].lookup(lists.items))
+
+    def compute_value(self, sums):
+        return dict(zip(self.revenue.labels, sums[self.revenue] / sums[self.revenue].sum()))
+
+
+def test_accumulators_read_side_data():
+    weft.register(TierRevenue)
+    result = weft.evaluate(
+        {"ann": ["tea", "milk"], "bob": ["milk", "rye"]},
+        {"ann": ["tea", "milk"], "bob": ["rye"]},
+        metrics=["TierRevenue"],
+        top_k=[1, 2],
+        inputs={
+            "price": {"tea": 4.0, "milk": 1.0, "rye": 2.0},
+            "tier": {"ann": "gold", "bob": "blue"},
+        },
+    )
+    assert result.as_dict() == pytest.approx(
+        {
+            "TierRevenue@1[blue]": 0.0,
+            "TierRevenue@1[gold]": 1.0,
+            "TierRevenue@2[blue]": 2 / 7,
+            "TierRevenue@2[gold]": 5 / 7,
+        }
+    )
+
+
+def test_composites_combine_sums():
+    product = MicroRecall(k=2) * RelevantSpread()
+    result = feed(make_evaluator([product])).compute()
+    expected = oracle(range(USERS))
+    (value,) = result.as_dict().values()
+    assert value == pytest.approx(expected["MicroRecall@2"] * expected["RelevantSpread"])
+
+
+def test_catalogues_of_another_size_are_refused():
+    metric = TopItemShare(2, num_items=ITEMS - 1)
+    with pytest.raises(InputError, match=r"preds has 15 items, but TopItemShare was made for 14"):
+        metric.update(SCORES, RATINGS)
+
+
 def test_custom_modules_of_a_configuration(tmp_path):
     from weft.config import from_mapping, run
 

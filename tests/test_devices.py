@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix
 from torch.utils._pytree import tree_leaves
 
 import weft
-from fake_device_updates import CASES, FAILING
+from fake_device_updates import CASES, FAILING, EverySum
 from metric_cases import BUILT_IN, VARIANTS, make_labels
 from synchronization_guard import SYNCHRONIZING, SynchronizationError, SynchronizationGuard
 from weft.data import DeviceColumn, Train
@@ -334,6 +334,20 @@ def test_blocks_of_custom_metrics_do_not_synchronize():
         found = []
         for guard in (nullcontext, elsewhere):
             metric = Everything(k=5, relevance_threshold=1)
+            with guard():
+                metric.update(scores.clone(), target)
+            found.append(metric.compute())
+        assert close(*found)
+
+
+def test_accumulators_of_custom_metrics_do_not_synchronize():
+    scores, truth, _ = problem(4, torch.float32)
+    groups = ["a", "b", None] * len(scores)
+    inputs = {"num_items": scores.shape[1], "user_groups": groups[: len(scores)]}
+    for target in forms(truth).values():
+        found = []
+        for guard in (nullcontext, elsewhere):
+            metric = EverySum(k=5, relevance_threshold=1, **inputs)
             with guard():
                 metric.update(scores.clone(), target)
             found.append(metric.compute())

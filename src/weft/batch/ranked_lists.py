@@ -91,7 +91,7 @@ class RankedLists:
         cut-offs]`.
         """
         sums = torch.nn.functional.pad(values.to(self.k.dtype).cumsum(1), (1, 0))
-        return sums[:, list(self.cutoffs)]
+        return torch.stack([sums[:, k] for k in self.cutoffs], dim=1)
 
     @property
     def lengths(self) -> Tensor:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from weft.batch.ranked_lists import RankedLists
 from weft.batch.topk import TopK
+from weft.data import DeviceColumn
 from weft.data.labels import read_positional_labels
 from weft.errors import SettingError, check_int
 from weft.metrics.accumulators import Accumulator, Contribution, ListedItemAccumulator
@@ -173,6 +174,7 @@ class Histogram(Accumulator):
     edges: Sequence[float]
     values: ListValues = field(compare=False)
     function: ListFunction = field(init=False, repr=False)
+    _column: DeviceColumn = field(init=False, repr=False, compare=False)
     count_rows = slice(None)
 
     def __post_init__(self) -> None:
@@ -180,6 +182,7 @@ class Histogram(Accumulator):
         if len(edges) < 2 or any(not low < high for low, high in pairwise(edges)):
             raise SettingError(f"Histogram got edges={self.edges!r}; expected ascending numbers.")
         object.__setattr__(self, "edges", edges)
+        object.__setattr__(self, "_column", DeviceColumn(torch.tensor(edges, dtype=torch.float64)))
         object.__setattr__(self, "function", ListFunction(self.values, "Histogram"))
 
     @property
@@ -188,7 +191,7 @@ class Histogram(Accumulator):
 
     def contributions(self, topk: TopK) -> Contribution:
         values = self.function.user_values(topk).contiguous()
-        edges = torch.tensor(self.edges, dtype=values.dtype, device=values.device)
+        edges = self._column.to(values.device).to(values.dtype)
         interval = torch.bucketize(values, edges, right=True) - 1
         interval = torch.where(interval < self.num_rows, interval, -1)
         return _place_in_rows(torch.where(torch.isnan(values), values, 1), interval, topk)
