@@ -162,6 +162,8 @@ class DatasetBuilder:
     ) -> dict[str, Any]:
         """Return the fields of the dataset that do not depend on the scores of the source."""
         tables, stats = self.tables, self._stats
+        if not isinstance(source, ListSource) or tables.items is not None:
+            tables = replace(tables, truth=tables.truth.with_columns(axes.items.size))
         if settings.implicit:
             tables = replace(tables, truth=tables.truth.without_values())
         if isinstance(source, ListSource):

@@ -228,7 +228,11 @@ def position_notes(
 ) -> list[str]:
     """Return the notes on ids of truth and train that are row or column numbers of the source."""
     names = ("truth", "train")
-    with_ids = {name: table for name, table in zip(names, tables.interactions) if not table.shape}
+    with_ids = {
+        name: table
+        for name, table in zip(names, tables.interactions)
+        if table.shape is None and table.num_rows is None
+    }
     positional = positional_axes(source, axes)
     if not with_ids or not positional:
         return []

@@ -16,6 +16,9 @@ from weft.data.readers.role_assignment import ROLES_OF_USE
 from weft.data.row_readers import is_frame, library_of, read_rows
 from weft.errors import InputError, check_unmasked
 
+# Padding of labels that losses of torch and Hugging Face ignore; -1 is padding too.
+IGNORED_ITEM = -100
+
 
 def read_interactions(data: Any, where: str) -> InteractionTable:
     """Return truth or train in any accepted form; raise `InputError` for invalid rows.
@@ -39,6 +42,8 @@ def read_unchecked(data: Any, where: str, *, use: str) -> InteractionTable:
     if isinstance(data, Mapping) or is_file(data) or is_frame(data):
         table = read_rows(data, where, use=use).to_interactions("rating", 1.0)
         return replace(table, value_name="rating")
+    if where == "truth" and _are_item_numbers(data):
+        return _from_item_numbers(data, where)
     library = library_of(data)
     if library == "scipy" and hasattr(data, "tocoo"):
         return _from_scipy(data, where)
@@ -51,6 +56,45 @@ def read_unchecked(data: Any, where: str, *, use: str) -> InteractionTable:
         f"{where} is a {type(data).__name__}; expected a path, a polars or pandas frame (user, "
         "item, rating), a scipy or torch sparse matrix, a dense [users, items] matrix, {user: "
         "{item: rating}} or {user: [(item, rating), ...]}."
+    )
+
+
+def _are_item_numbers(data: Any) -> bool:
+    """Return True for integers `[users]`, of NumPy or torch."""
+    if isinstance(data, np.ndarray):
+        return data.ndim == 1 and data.dtype.kind in "iu"
+    if library_of(data) != "torch" or getattr(data, "ndim", 0) != 1:
+        return False
+    import torch
+
+    return not (data.is_floating_point() or data.is_complex() or data.dtype == torch.bool)
+
+
+def _from_item_numbers(data: Any, where: str) -> InteractionTable:
+    """Return one relevant item for each row by its number, without rows that have none."""
+    import polars as pl
+
+    if isinstance(data, np.ndarray):
+        check_unmasked(data, where, "give array.filled(-1), where -1 is no item")
+    else:
+        data = data.detach().cpu().numpy()
+    numbers = data.astype(np.int64)
+    is_padding = np.isin(numbers, (-1, IGNORED_ITEM)) & (data.dtype.kind == "i")
+    is_wrong = (numbers < 0) & ~is_padding  # also unsigned numbers that no int64 holds
+    if is_wrong.any():
+        row = int(np.flatnonzero(is_wrong)[0])
+        raise InputError(
+            f"{where} has the item number {data[row]} in row {row}; expected one relevant item "
+            "for each row, from 0 up, or -1 or -100 for none."
+        )
+    rows = np.flatnonzero(numbers >= 0)
+    return InteractionTable(
+        where,
+        pl.Series(rows.astype(np.int64)),
+        pl.Series(numbers[rows]),
+        np.ones(len(rows)),
+        all_users=pl.int_range(len(numbers), dtype=pl.Int64, eager=True),
+        num_rows=len(numbers),
     )
 
 
@@ -156,5 +200,5 @@ def _check_two_dimensions(shape: tuple[int, ...], where: str) -> None:
     if len(shape) != 2:
         raise InputError(
             f"{where} has shape {list(shape)}; a matrix of ratings is [users, items], 0 where "
-            "absent."
+            "absent. Only the truth can be item numbers [users], whole numbers, one for each user."
         )

@@ -212,7 +212,8 @@ class InteractionTable:
     """Interactions, one per row.
 
     `users` and `items` are ids, or row and column numbers of a matrix of size `shape`. `value_name`
-    is "rating", "score", "rank", or empty if the values mean nothing.
+    is "rating", "score", "rank", or empty if the values mean nothing. `num_rows` is given for
+    numbers of rows and items whose number of columns is not known: see `with_columns`.
     """
 
     where: str  # the data in messages
@@ -224,6 +225,7 @@ class InteractionTable:
     value_name: str = "rating"
     table: FileTable | None = None  # the file that the rows are from
     row_numbers: NDArray[np.int64] | None = None  # numbers of the rows in the input; None: all
+    num_rows: int | None = None
 
     @property
     def named_users(self) -> pl.Series:
@@ -279,6 +281,21 @@ class InteractionTable:
     def without_values(self) -> InteractionTable:
         """Return the table with the value 1 for each row."""
         return replace(self, values=np.ones(len(self.values)), value_name="")
+
+    def with_columns(self, number: int) -> InteractionTable:
+        """Return item numbers as a matrix of a number of columns; other tables as they are.
+
+        Raises `InputError` for an item that is no column."""
+        if self.num_rows is None:
+            return self
+        outside = self.items.to_numpy() >= number
+        if outside.any():
+            raise InputError(
+                f"{self.where} has item numbers that are not columns of the scores or of "
+                f"{setting_ref('items')}, 0 to {number - 1}:\n{self.format_rows(outside)}\nGive "
+                "the columns, -1 or -100 for none; or the ids of users and items as a frame."
+            )
+        return replace(self, shape=(self.num_rows, number), num_rows=None)
 
     def with_ids(self, items: Vocabulary) -> InteractionTable:
         """Return a matrix under ids: its row numbers, and the item of each column."""

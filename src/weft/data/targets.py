@@ -12,13 +12,11 @@ import torch
 from torch import Tensor
 
 from weft.data.devices import check_has_data, float_type, is_host_readable, to_device
-from weft.data.interaction_readers import read_interactions
+from weft.data.interaction_readers import IGNORED_ITEM, read_interactions
 from weft.data.interactions import Interactions
 from weft.data.tensors import SparseRows
 from weft.errors import InputError, check_unmasked
 
-# Padding of labels that losses of torch and Hugging Face ignore; -1 is padding too.
-_IGNORED = -100
 _REPEATED = "target holds the same (row, item) twice; each item may occur once per row."
 
 
@@ -218,7 +216,7 @@ def _read_items(items: Tensor, batch: int, *, num_items: int) -> SparseRows:
     if len(items) != batch:
         _refuse_form(f"has {len(items)} rows", batch, num_items)
     items = items.long()
-    items = torch.where(items == _IGNORED, -1, items)
+    items = torch.where(items == IGNORED_ITEM, -1, items)
     if not is_host_readable(items.device):
         return _read_items_on_device(items, num_items)
     if items.numel() and (int(items.max()) >= num_items or int(items.min()) < -1):

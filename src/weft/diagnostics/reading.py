@@ -140,12 +140,11 @@ def read(data: Any, where: str, *, use: str) -> RawTable:
             "{user: {item: score}}. For scores, see the notes of weft.evaluate."
         )
     matrix = read_interactions(data, where)
-    assert matrix.shape is not None
+    num_rows, width = matrix.shape or (matrix.num_rows, None)
+    assert num_rows is not None
     frame = pl.DataFrame({"user": matrix.users, "item": matrix.items, "rating": matrix.values})
-    users = pl.int_range(matrix.shape[0], dtype=pl.Int64, eager=True)
-    return RawTable(
-        where, frame.with_row_index("row"), users, rows=len(frame), width=matrix.shape[1]
-    )
+    users = pl.int_range(num_rows, dtype=pl.Int64, eager=True)
+    return RawTable(where, frame.with_row_index("row"), users, rows=len(frame), width=width)
 
 
 def _from_rows(table: RowTable, where: str, use: str) -> RawTable:

@@ -13,7 +13,7 @@ from weft._input_kinds import BUILT_IN_INPUTS
 from weft.data.evaluation_inputs import EvaluationInputs
 from weft.diagnostics.check_report import Effect, Finding
 from weft.diagnostics.reading import RawTable
-from weft.errors import WeftError
+from weft.errors import MetricError, WeftError
 from weft.evaluation.prepared import PreparedEvaluation
 from weft.evaluation.result import Result
 from weft.evaluation.settings import EvaluationSettings
@@ -103,8 +103,11 @@ class MetricFailure:
 
     def draft(self, where: str) -> DraftFinding:
         """Return the finding about this metric of the model `where`."""
-        is_explained = isinstance(self.error, WeftError)
-        reason = str(self.error) if is_explained else f"{type(self.error).__name__}: {self.error}"
+        error: BaseException = self.error
+        if isinstance(error, MetricError) and error.__cause__ is not None:
+            error = error.__cause__  # without the lines of the author's code
+        is_explained = isinstance(error, WeftError)
+        reason = str(error) if is_explained else f"{type(error).__name__}: {error}"
         return DraftFinding(
             "failing-metric",
             "error",

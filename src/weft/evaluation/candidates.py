@@ -388,6 +388,6 @@ def _items_of(truth: Any, train: Any) -> Any:
     """Return every item of truth and train; None if one is a matrix (its columns are items)."""
     tables = [read_interactions(truth, "truth")]
     tables += [] if train is None else [read_interactions(train, "train")]
-    if any(table.shape is not None for table in tables):
+    if any(table.shape is not None or table.num_rows is not None for table in tables):
         return None
     return Vocabulary.from_data("item", [table.items for table in tables], origin="truth").ids

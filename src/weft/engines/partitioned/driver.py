@@ -144,9 +144,10 @@ def _check_supported(arguments: Arguments, *, has_lists: bool, engine: str) -> N
         )
     for name in ("truth", "train", "candidates", "items", "item_clusters"):
         data = arguments[name]
-        if getattr(data, "ndim", 1) == 2 and not hasattr(data, "columns"):
+        is_matrix = getattr(data, "ndim", 0) == 2 and not hasattr(data, "columns")
+        if is_matrix or (name == "truth" and getattr(data, "ndim", 0) == 1):
             raise InputError(
-                f"{name} is a matrix with row and column numbers; on {engine}, users and items "
+                f"{name} is an array of row and column numbers; on {engine}, users and items "
                 "have ids. Give a frame or a file, or evaluate it in one process with "
                 "weft.evaluate."
             )
