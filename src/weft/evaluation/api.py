@@ -109,7 +109,8 @@ def evaluate(
         A frame (user, item, rating), a sparse or dense `[users, items]` matrix, `{user: {item:
         rating}}`, `{user: [(item, rating), ...]}`, `{user: [items]}`, or a path. Wherever data may
         be a frame, it may also be a path, or a `weft.File` that describes how to read it: CSV, TSV,
-        Parquet, JSON Lines, TREC and others, compressed or not, a file or a folder of parts.
+        Parquet, JSON Lines, TREC and others, compressed or not, a file or a folder of parts. The
+        truth may also be integers `[users]`: the column of one relevant item for each row, or -1.
     metrics, top_k
         Names such as `"nDCG"`, `"nDCG@10"` or `"F1(beta=0.5)"`, or metric objects; the cut-offs of
         metrics that are named without one.

@@ -146,8 +146,9 @@ def _check_supported(arguments: Arguments, *, has_lists: bool, engine: str) -> N
         data = arguments[name]
         is_matrix = getattr(data, "ndim", 0) == 2 and not hasattr(data, "columns")
         if is_matrix or (name == "truth" and getattr(data, "ndim", 0) == 1):
+            form = "a matrix with row and column numbers" if is_matrix else "an array of numbers"
             raise InputError(
-                f"{name} is an array of row and column numbers; on {engine}, users and items "
+                f"{name} is {form}; on {engine}, users and items "
                 "have ids. Give a frame or a file, or evaluate it in one process with "
                 "weft.evaluate."
             )
