@@ -20,6 +20,10 @@ VARIANTS = [
     "RBP(p=0.5, relevance=graded)",
     "RBP(relevance=graded, max_grade=5)",
     "RBP(normalize=True)",
+    "IPrec(recall=0.5)",
+    "IPrec(recall=[0.25, 0.5])",
+    "Judged(users=lists)",
+    "RBPResidual(p=0.5, users=lists)",
     "Accuracy(universe=catalogue)",
     "MCC(universe=catalogue)",
     "DCG(gain=linear, discount=reciprocal)",
@@ -61,7 +65,9 @@ VARIANTS = [
 ]
 # Metrics of the scores of the truth before masking: neither candidates nor lists change them.
 RATINGS = [metric.__name__ for metric in built_in_metrics() if metric.family == "rating"]
-ACCURACY = [metric.__name__ for metric in all_metrics() if metric.family == "accuracy"]
+ACCURACY = [
+    metric.example or metric.__name__ for metric in all_metrics() if metric.family == "accuracy"
+]
 
 
 def has_trait(name, trait):

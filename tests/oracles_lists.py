@@ -165,6 +165,85 @@ def mcc(row: RankedList, universe: str = "offered") -> float:
     return (tp * tn - fp * fn) / math.sqrt(below) if below else 0.0
 
 
+# A reader who stops
+
+
+def expected_reciprocal_rank(grades: Sequence[float], max_grade: float) -> float:
+    """Sum of 1 / p * s_p * product of 1 - s above, s = (2^g - 1) / 2^max_grade."""
+    total, goes_on = 0.0, 1.0
+    for p, grade in enumerate(grades, start=1):
+        stops = (2.0**grade - 1) / 2.0**max_grade
+        total += goes_on * stops / p
+        goes_on *= 1 - stops
+    return total
+
+
+def err(row: RankedList, max_grade: float = 5.0) -> float:
+    """ERR of L_u."""
+    return expected_reciprocal_rank(row.grades, max_grade)
+
+
+def nerr(row: RankedList, max_grade: float = 5.0) -> float:
+    """ERR of L_u / ERR of the grades of R_u, best first, cut at k."""
+    return err(row, max_grade) / expected_reciprocal_rank(row.wanted[: row.k], max_grade)
+
+
+# Levels of recall
+
+
+def iprec(
+    row: RankedList, recall: Any = tuple(n / 10 for n in range(11)), rounding: str = "up"
+) -> float:
+    """Mean over the levels of the best precision at positions with enough hits, 0 if none."""
+    levels = recall if isinstance(recall, (list, tuple)) else [recall]
+    found = [sum(row.rel[:p]) for p in range(1, len(row.rel) + 1)]
+    values = []
+    for level in levels:
+        exact = level * len(row.wanted)
+        needed = {"up": math.ceil(exact - 1e-9), "nearest": math.floor(exact + 0.5)}[rounding]
+        values.append(max((h / p for p, h in enumerate(found, 1) if h >= needed), default=0.0))
+    return math.fsum(values) / len(values)
+
+
+# Judged items
+
+
+def judged(row: RankedList, users: str = "evaluated") -> float:
+    """Judged items of L_u / |L_u|; NaN for an empty list."""
+    return sum(row.judged) / len(row.judged) if row.judged else NAN
+
+
+def rbp_residual(row: RankedList, p: float = 0.8, users: str = "evaluated") -> float:
+    """p^|L_u| + (1 - p) * sum of p^(position - 1) over the positions that are not judged."""
+    unjudged = math.fsum(p**nth for nth, is_judged in enumerate(row.judged) if not is_judged)
+    return p ** len(row.judged) + (1 - p) * unjudged
+
+
+def bpref(row: RankedList) -> float:
+    """Sum over the hits of 1 - min(n, |R_u|) / min(|R_u|, J), / |R_u|."""
+    wanted, others = len(row.wanted), row.num_judged - len(row.wanted)
+    total = 0.0
+    for p in row.hit_ranks:
+        above = sum(row.judged[: p - 1]) - sum(row.rel[: p - 1])
+        total += 1 - min(above, wanted) / min(wanted, others) if others else 1.0
+    return total / wanted
+
+
+def inf_ap(row: RankedList) -> float:
+    """Sum over the hits of 1/p + (p-1)/p * J/(p-1) * (r + eps) / (r + n + 2 eps), / |R_u|."""
+    total, eps = 0.0, 1e-5
+    for p in row.hit_ranks:
+        relevant = sum(row.rel[: p - 1])
+        others = sum(row.judged[: p - 1]) - relevant
+        if p == 1:
+            total += 1.0
+            continue
+        share = (relevant + others) / (p - 1)
+        precision = (relevant + eps) / (relevant + others + 2 * eps)
+        total += 1 / p + (p - 1) / p * share * precision
+    return total / len(row.wanted)
+
+
 FURTHER_LIST_METRICS: dict[str, Callable[..., float]] = {
     "nDCG": ndcg,
     "DCG": dcg,
@@ -174,4 +253,11 @@ FURTHER_LIST_METRICS: dict[str, Callable[..., float]] = {
     "FallOut": fall_out,
     "Accuracy": accuracy,
     "MCC": mcc,
+    "ERR": err,
+    "nERR": nerr,
+    "IPrec": iprec,
+    "Judged": judged,
+    "RBPResidual": rbp_residual,
+    "bpref": bpref,
+    "infAP": inf_ap,
 }

@@ -64,6 +64,11 @@ METRICS: dict[str, list[dict[str, Any]]] = {
         {"relevance": "graded", "max_grade": 5.0},
         {"normalize": True},
     ],
+    "ERR": [{"max_grade": highest} for highest in (5.0, 7.0)],
+    "nERR": [{"max_grade": 5.0}],
+    "IPrec": [{}, {"recall": 0.6}, {"recall": [0.0, 0.25, 1.0], "rounding": "nearest"}],
+    "Judged": [{"users": "evaluated"}],
+    "RBPResidual": [{"p": 0.5, "users": "evaluated"}],
     **{
         name: [{"universe": one} for one in ("offered", "catalogue")]
         for name in ("Accuracy", "MCC")

@@ -38,6 +38,18 @@ TRUTH = {"a": {5: 2, 4: 1, 8: 3, 3: 0, 6: 0}, "b": {4: 3, 7: 1, 2: 0}, "c": {2: 
         ("FallOut@4", 0.588889, [0.666667, 0.5, 0.6]),  # torchmetrics
         ("Accuracy(universe=catalogue)@4", 0.625, [0.625, 0.75, 0.5]),  # RecTools
         ("MCC(universe=catalogue)@4", 0.278516, [0.258199, 0.577350, 0]),  # RecTools
+        ("ERR(max_grade=4)@4", 0.133572, [0.110677, 0.227539, 0.0625]),  # gdeval
+        ("ERR(max_grade=3)@4", 0.259983, [0.213542, 0.441406, 0.125]),
+        ("nERR(max_grade=3)@4", 0.346237, [0.236823, 0.5, 0.301887]),
+        ("Judged@2", 1, [1, 1, 1]),  # ir_measures
+        ("Judged@4", 0.75, [1, 0.75, 0.5]),  # ir_measures
+        ("bpref@4", 0.277778, [0.333333, 0, 0.5]),  # trec_eval
+        ("infAP@4", 0.462964, [0.388891, 0.500002, 0.5]),  # trec_eval
+        ("RBPResidual(p=0.8)@4", 0.529067, [0.4096, 0.5376, 0.64]),
+        ("IPrec(recall=0)@4", 0.722222, [0.666667, 0.5, 1]),  # trec_eval
+        ("IPrec(recall=0.5)@4", 0.722222, [0.666667, 0.5, 1]),  # trec_eval
+        ("IPrec(recall=1)@4", 0.166667, [0, 0.5, 0]),  # trec_eval
+        ("IPrec@4", 0.489899, None),  # trec_eval's 11pt_avg
         # Offered are 6, 6 and 7 items.
         ("Accuracy@4", 0.531746, [3 / 6, 4 / 6, 3 / 7]),
         ("MCC@4", (0.5 - 1 / 120**0.5) / 3, [0, 0.5, -1 / 120**0.5]),
@@ -49,7 +61,8 @@ def test_values_on_example(metric, value, by_user):
     )
     assert result.values[0].value == pytest.approx(value, abs=5e-7)
     users = dict(zip(result.per_user["user"], result.per_user[result.values[0].name]))
-    assert [users[user] for user in "abc"] == pytest.approx(by_user, abs=5e-7)
+    if by_user is not None:
+        assert [users[user] for user in "abc"] == pytest.approx(by_user, abs=5e-7)
 
 
 def evaluate(metric, truth=TRUTH, **settings):
@@ -88,6 +101,11 @@ def test_gains_of_ratings():
         ("RBP(relevance=graded, max_grade=0)@4", "a number above 0"),
         ("RPrecision(multiple=0)@4", "a number above 0"),
         ("MCC(universe=users)@4", "universe"),
+        ("ERR@4", r"ERR@4 needs max_grade: write for example 'ERR\(max_grade=5\)'"),
+        ("IPrec(recall=[])@4", "at least one level"),
+        ("IPrec(recall=1.5)@4", "from 0 to 1"),
+        ("IPrec(recall=all)@4", "a number from 0 to 1, or several"),
+        ("Judged(users=all)@4", "users"),
     ],
 )
 def test_rejects_wrong_parameters(name, reason):
@@ -100,6 +118,41 @@ def test_gain_and_its_alias_exclude_each_other():
         weft.metrics.nDCG(k=4, gain="linear", gains={1: 2})
 
 
-def test_grade_above_the_scale_is_an_error():
+@pytest.mark.parametrize("name", ["RBP(relevance=graded, max_grade=2)@4", "nERR(max_grade=2)@4"])
+def test_grade_above_the_scale_is_an_error(name):
     with pytest.raises(weft.WeftError, match="rating 3, but a metric has max_grade=2; give the"):
-        evaluate("RBP(relevance=graded, max_grade=2)@4")
+        evaluate(name)
+
+
+NO_OTHERS = "no item of the truth is judged as not relevant"
+
+
+def test_notes_that_all_judged_items_are_relevant():
+    """Judged is then the precision of the list, bpref its recall."""
+    names = ["Judged", "bpref", "infAP", "Precision(denominator=list)", "Recall"]
+    truth = {user: {item: r for item, r in rated.items() if r} for user, rated in TRUTH.items()}
+    result = evaluate(names, truth, top_k=4)
+    (note,) = (note for note in result.notes if note.startswith(NO_OTHERS))
+    assert "Judged, bpref, infAP take all" in note
+    assert result["Judged@4"] == result["Precision(denominator=list)@4"]
+    assert result["bpref@4"] == pytest.approx(result["Recall@4"])
+    assert result.counts["judged_not_relevant"] == 0
+
+
+def test_ratings_below_the_threshold_are_judged():
+    result = evaluate("bpref@4")
+    assert result.counts["judged_not_relevant"] == 4
+    assert not [note for note in result.notes if note.startswith(NO_OTHERS)]
+    higher = {user: {item: r + 2 for item, r in rated.items()} for user, rated in TRUTH.items()}
+    again = evaluate("bpref@4", higher, relevance_threshold=3)
+    assert again["bpref@4"] == result["bpref@4"]
+    assert again.counts["judged_not_relevant"] == 4
+
+
+def test_judged_of_all_lists():
+    """d has a list and no relevant item, of which one of two items is judged."""
+    lists, truth = {**LISTS, "d": [1, 2]}, {**TRUTH, "d": {2: 0}}
+    settings = {"items": range(1, 9), "metrics": ["Judged", "Judged(users=lists)"], "top_k": 4}
+    result = weft.evaluate(lists, truth, **settings)
+    assert result["Judged@4"] == pytest.approx(0.75)
+    assert result["Judged(users=lists)@4"] == pytest.approx((1 + 0.75 + 0.5 + 0.5) / 4)

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import re
 from pathlib import Path
 
 import numpy as np
@@ -1187,25 +1188,50 @@ TREC_TESTS = {
     "out.test.meas_params": ("results.test", "qrels.test", {}),
     "out.comment.test": ("results.comment.test", "qrels.comment.test", {}),
 }
+# Weft's name of a measure; `{k}` is the whole list where the measure has no cut-off.
 TREC_NAMES = {
-    "map": "MAP",
-    "recip_rank": "MRR",
-    "P": "Precision",
-    "recall": "Recall",
-    "ndcg_cut": "nDCG",
-    "map_cut": "MAP",
-    "success": "HitRate",
+    r"map": "MAP@{k}",
+    r"recip_rank": "MRR@{k}",
+    r"ndcg": "nDCG(ideal=full)@{k}",
+    r"ndcg_1=3,2=9,4=4.5": "nDCG(gain=[[1, 3], [2, 9], [4, 4.5]], ideal=full)@{k}",
+    r"set_P": "Precision(denominator=list)@{k}",
+    r"set_recall": "Recall@{k}",
+    r"set_F": "F1@{k}",
+    r"Rprec": "RPrecision@{k}",
+    r"Rprec_mult_(?P<x>.*)": "RPrecision(multiple={x})@{k}",
+    r"bpref": "bpref@{k}",
+    r"infAP": "infAP@{k}",
+    r"rbp": "RBP@{k}",
+    r"rbp_resid": "RBPResidual@{k}",
+    r"P_(?P<k>\d+)": "Precision@{k}",
+    r"recall_(?P<k>\d+)": "Recall@{k}",
+    r"ndcg_cut_(?P<k>\d+)": "nDCG@{k}",
+    r"map_cut_(?P<k>\d+)": "MAP@{k}",
+    r"success_(?P<k>\d+)": "HitRate@{k}",
+    r"relative_P_(?P<k>\d+)": "Recall(normalizer=capped)@{k}",
+    r"iprec_at_recall_(?P<x>.*)": "IPrec(recall={x})@{k}",
+    r"11pt_avg": "IPrec@{k}",
+    r"11pt_avg_(?P<x>.*)": "IPrec(recall=[{x}])@{k}",
 }
+# Judgements above 1 are divided by the highest of the topic, negative ones are none, and a missing
+# list has no residual: in Weft it is 1.
+TREC_DIFFERS = {"out.test.aql": ("rbp", "rbp_resid", "infAP"), "out.test.aqc": ("rbp_resid",)}
+TREC_DIFFERS["out.test.aqcM"] = TREC_DIFFERS["out.test.aqc"]
 
 
-def trec_eval_values(path, depth):
-    """The values that Weft has, {(query, metric): value}; those of whole lists at `depth`."""
-    values = {}
-    for line in path.read_text().splitlines():
+def trec_eval_values(output):
+    """The values that Weft has, {(query, metric): value}; those of whole lists at a depth."""
+    values, depth = {}, 100 if output.endswith("M") else 2000
+    for line in (GOLDEN / "trec_eval" / output).read_text().splitlines():
         name, query, value = line.split()
-        name, _, k = name.rpartition("_") if name[-1].isdigit() else (name, "", str(depth))
-        if name in TREC_NAMES and k.isdigit() and int(k) <= depth:
-            values[query, f"{TREC_NAMES[name]}@{k}"] = float(value)
+        if name in TREC_DIFFERS.get(output, ()):
+            continue
+        for pattern, ours in TREC_NAMES.items():
+            if match := re.fullmatch(pattern, name):
+                k = int(match.groupdict().get("k", depth))
+                if k <= depth:
+                    ours = ours.format(**{**match.groupdict(), "k": k})
+                    values[query, ours] = float(value)
     return values
 
 
@@ -1214,8 +1240,7 @@ def trec_eval_values(path, depth):
 def test_examples_of_trec_eval_match(output):
     """What trec_eval prints in its own tests, to its four digits."""
     run, qrels, how = TREC_TESTS[output]
-    depth = 100 if output.endswith("M") else 2000
-    wanted = trec_eval_values(GOLDEN / "trec_eval" / output, depth)
+    wanted = trec_eval_values(output)
     assert len(wanted) >= 10
     # The level of relevance (-l) does not concern nDCG, which reads grades.
     for of_grades in (False, True):

@@ -169,7 +169,20 @@ ORDER_LINEAR = [
     (BINARY, "rectools", "MCC@{k}", "MCC(universe=catalogue)@{k}"),
     (("bin",), "torchmetrics", "FallOut@{k}", "FallOut@{k}"),
 ]
-ROWS = [(*row, {})[:5] for row in CONSENSUS + TOOLS + ORDER_LINEAR]
+ONE_ORDER = [
+    (("bin", "thr4", "rm1"), "ir_measures", "ERR@{k}", "ERR(max_grade=4)@{k}", ZERO),
+    (EVERY, "ir_measures", "Judged@{k}", "Judged(users=lists)@{k}"),
+    (EVERY, "pytrec_eval", "bpref", "bpref@100", ZERO),
+    (EVERY, "pytrec_eval", "infAP", "infAP@100", ZERO),
+    (EVERY, "trec_eval_10.0-rc3", "11pt_avg", "IPrec(rounding=nearest)@100", ZERO),
+    (EVERY, "trec_eval_10.0-rc3", "rbp_resid", "RBPResidual(p=0.9, users=lists)@100"),
+    *(
+        (EVERY, "pytrec_eval", f"iprec_at_recall_{x}0", f"IPrec(recall={x})@100", ZERO)
+        # Of other levels r, pytrec_eval rounds down r |R| with a remainder below 0.1.
+        for x in (0.0, 0.2, 0.4, 0.5, 0.8, 1.0)
+    ),
+]
+ROWS = [(*row, {})[:5] for row in CONSENSUS + TOOLS + ORDER_LINEAR + ONE_ORDER]
 CASES = [(relevance, *row[1:]) for row in ROWS for relevance in row[0]]
 
 

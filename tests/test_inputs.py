@@ -20,6 +20,7 @@ from metric_cases import ACCURACY, BUILT_IN, BY_POSITION, by_position, make_labe
 from oracles import Case, summary
 from weft.batch.blocks import MetricBlock
 from weft.errors import InputError, InputWarning, MetricError, SettingError
+from weft.metrics.names import parse_name
 from weft.metrics.registry import built_in_metrics
 from weft.ranking import TIE_RULES
 
@@ -150,8 +151,9 @@ def test_expected_result_matches_the_oracle(expected):
         for row, t in zip(scores, TRUTH)
     ]
     for value in evaluate(SCORES, metrics=ACCURACY).values:
+        spec = parse_name(value.metric)
         assert value.value == pytest.approx(
-            summary(value.metric, people, value.k).value, abs=1e-12
+            summary(spec.name, people, value.k, **dict(spec.params)).value, abs=1e-12
         ), value.name
     assert expected[True].counts["relevant_seen"] == ((TRUTH > 0) & (TRAIN > 0)).sum() > 0
 

@@ -1553,13 +1553,14 @@ def test_distant_reference_points(metric):
 UP, DOWN, FAIR = (True, None), (False, None), (False, 0.0)
 UNIT, OPEN = (0, 1), (0, None)
 DIRECTIONS = {
-    **dict.fromkeys(ACCURACY, (*UP, UNIT)),
+    **dict.fromkeys((parse_name(name).name for name in ACCURACY), (*UP, UNIT)),
     "DCG": (*UP, OPEN),
     "FallOut": (*DOWN, UNIT),
     "MCC": (*UP, (-1, 1)),
     **dict.fromkeys(["MAE", "MSE", "RMSE", "LogLoss", "NE"], (*DOWN, OPEN)),
     "ScoreCalibration": (None, 1.0, OPEN),
     "ECE": (*DOWN, UNIT),
+    "RBPResidual": (*DOWN, UNIT),
     **dict.fromkeys(
         ["ItemCoverage", "UserCoverage", "NumRetrieved", "UserCoverageAtN"], (*UP, OPEN)
     ),

@@ -146,12 +146,13 @@ def test_cutoff_beyond_the_catalogue():
 @pytest.mark.parametrize("scores", [None, (OUT, OUT, OUT)])
 def test_no_item_offered(scores, ties):
     case = Case(scores, {0: 1.0})
-    for metric in LIST_METRICS.keys() - {"LAUC", "FallOut"} | {"F1"}:
+    undefined = {"LAUC", "FallOut", "Judged"}
+    for metric in LIST_METRICS.keys() - undefined - {"RBPResidual"} | {"F1"}:
         assert user_value(metric, case, 2, ties=ties) == 0
     assert user_value("Precision", case, 2, denominator="list") == 0
     assert user_value("MAP", case, 2, normalizer="hits") == 0
-    assert math.isnan(user_value("LAUC", case, 2, ties=ties))
-    assert math.isnan(user_value("FallOut", case, 2, ties=ties))
+    assert all(math.isnan(user_value(metric, case, 2, ties=ties)) for metric in undefined)
+    assert user_value("RBPResidual", case, 2, ties=ties) == 1
     assert math.isnan(user_value("GAUC", case, None))
     assert summary("AUC", [case], None).users == 0
 
@@ -330,7 +331,7 @@ def test_expected_lies_between_the_bounds(metric):
                 user_value(metric, case, k, ties=t)
                 for t in ("pessimistic", "expected", "optimistic")
             )
-            if metric == "FallOut":  # lower is better
+            if metric in ("FallOut", "RBPResidual"):  # lower is better
                 low, high = high, low
             assert math.isnan(mid) or low - 1e-12 <= mid <= high + 1e-12
 

@@ -494,12 +494,12 @@ def test_slices_in_the_terminal():
     assert max(map(len, text.splitlines())) <= 80
     assert (
         "model by age" in text
-        and "F1@3" in text
+        and "Accuracy@3" in text
         and "young" in text
         and "metrics; all of them: --format json, --out DIR)" in text
     )
     value = result.slices.filter(
-        (pl.col("group") == "young") & (pl.col("metric") == "F1") & (pl.col("k") == 3)
+        (pl.col("group") == "young") & (pl.col("metric") == "Accuracy") & (pl.col("k") == 3)
     )
     (row,) = [line for line in text.splitlines() if line.startswith("young")]
     assert f"{value['value'][0]:.4f}" in row and "●" in row

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from weft.batch.gains import Gain, compute_gain, discount_divisor
 from weft.batch.input_validation import InputValidation, validation_for
+from weft.batch.located import LocatedItems
 from weft.batch.offered import OfferedItems
 from weft.batch.topk import TopK
 from weft.data import BatchLists
@@ -25,14 +26,12 @@ from weft.ranking import (
     SampleSizes,
     TieRule,
     break_ties,
-    count_equal_scores,
     get_kernel,
 )
 from weft.ranking.kernels.row_scan import RowScan
 from weft.ranking.positions import (
     ObservedPositions,
     Positions,
-    TieAveragedPositions,
     rank_in_rows,
 )
 from weft.ranking.rank_estimator import RankEstimator, estimate_positions
@@ -277,54 +276,36 @@ class Batch:
         return self.relevant.lengths[:, None] == 0
 
     @cached_property
+    def located(self) -> LocatedItems:
+        """Where the relevant items are."""
+        return LocatedItems(self, self.relevant)
+
+    @cached_property
+    def judged(self) -> LocatedItems:
+        """Where the items of the truth are, relevant or not."""
+        if self.is_host_readable and len(self.truth.items) == len(self.relevant.items):
+            return self.located
+        return LocatedItems(self, self.truth)
+
+    @cached_property
     def relevant_scores(self) -> Tensor:
         """The masked score of each relevant item, `-inf` if not offered, listed or valid, `[n]`."""
-        if self.scan is not None:
-            return self.scan.scores
-        if self.lists is not None:
-            scores = self.lists.scores_at(self.relevant.keys)
-        elif self.scores is not None:
-            scores = get_kernel(self.device).read(self.scores, self.relevant)
-        else:
-            return torch.full_like(self.relevant.values, -torch.inf)
-        return self.relevant.fill_invalid(scores, -torch.inf)
+        return self.located.scores
 
     @cached_property
     def hit_positions(self) -> Tensor:
         """The position of each relevant item from 0, `depth` if it is not in the list, `[n]`."""
-        if self.scan is not None:
-            return self.scan.positions
-        if self.lists is None:
-            return get_kernel(self.device).find_positions(
-                self.items, self.values, self.relevant, self.relevant_scores
-            )
-        index, is_listed = self.ordered_lists.locate(self.relevant.keys)
-        position = (index - self.ordered_lists.offsets[self.relevant.rows]).clamp(max=self.depth)
-        return self.relevant.fill_invalid(torch.where(is_listed, position, self.depth), self.depth)
+        return self.located.indices
 
     @cached_property
     def observed_positions(self) -> ObservedPositions:
         """The positions of relevant items in the lists as they are, ties in the order drawn."""
-        return ObservedPositions(self.hit_positions, self.relevant, self.depth, dtype=self.dtype)
+        return self.located.observed
 
     @cached_property
     def positions(self) -> Positions:
         """The positions of relevant items, averaged over all orders of ties for `expected`."""
-        if self.tie_rule.name != "expected" or self.is_tie_free:
-            return self.observed_positions
-        last = self.values[:, -1]
-        if self.lists is not None:
-            ties_with_last = count_equal_scores(self.ordered_lists, last)
-        else:
-            assert self.scores is not None
-            rows = torch.arange(self.size + 1, device=self.device)
-            last_rows = SparseRows(rows, torch.zeros_like(rows[1:]), last, self.truth.num_items)
-            ranks, _ = get_kernel(self.device).double_ranks(self.scores, last_rows, last)
-            # Every item that scores higher than the last one is in the list.
-            ties_with_last = ranks - 2 * (self.values > last[:, None]).sum(1)
-        return TieAveragedPositions(
-            self.values, ties_with_last, self.relevant, self.relevant_scores, dtype=self.dtype
-        )
+        return self.located.positions
 
     @cached_property
     def estimated_positions(self) -> Positions:

@@ -174,16 +174,21 @@ class TopK:
         """Return the discounted cumulative gain of the best list of k.
 
         `missing_gain` is the gain of each position for which there is no relevant item."""
-        batch = self.batch
-        gains, positions = batch.ideal_gains(gain)
-        ideal = ObservedPositions(
-            positions.clamp(max=batch.depth), batch.relevant, batch.depth, dtype=batch.dtype
-        ).gains(self.cutoffs, gains, self._discount(discount))
+        gains, positions = self.ideal_order(gain)
+        ideal = positions.gains(self.cutoffs, gains, self._discount(discount))
         if missing_gain == 0:
             return ideal
         cumulative = torch.nn.functional.pad(self._discount_all(discount).cumsum(0), (1, 0))
         missing = cumulative[self.k.long()] - cumulative[self.max_hits.long()]
         return ideal + missing_gain * missing
+
+    def ideal_order(self, gain: Gain) -> tuple[Tensor, ObservedPositions]:
+        """Return the gains of the relevant items, `[n]`, and their positions in the best list."""
+        batch = self.batch
+        gains, positions = batch.ideal_gains(gain)
+        return gains, ObservedPositions(
+            positions.clamp(max=batch.depth), batch.relevant, batch.depth, dtype=batch.dtype
+        )
 
     def full_ideal_dcg(self, gain: Gain, discount: str = "log") -> Tensor:
         """Return the discounted gain of the best list of all relevant items, `[batch, 1]`."""

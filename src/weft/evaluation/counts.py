@@ -23,6 +23,7 @@ COUNT_NAMES = (
     "relevant_items",
     "relevant_seen",
     "relevant_not_offered",
+    "judged_not_relevant",
     "ratings_without_score",
     "graded_ratings",
     "large_ratings",
@@ -94,6 +95,7 @@ class BatchCounter:
         yield from (every, is_evaluated, batch.has_truth & ~is_evaluated, ~batch.has_truth)
         yield every if batch.is_missing else none
         yield from (relevant.lengths, seen, add_up(relevant, not_offered))
+        yield truth.lengths - relevant.lengths
         yield add_up(truth, batch.raw_scores == -torch.inf)
         yield add_up(truth, (truth.values != 0) & (truth.values != 1))
         yield add_up(relevant, relevant.values > LARGE_RATING)

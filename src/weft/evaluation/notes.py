@@ -124,6 +124,7 @@ def count_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) ->
     yield from _user_notes(evaluator, state, counts)
     yield from _list_notes(evaluator, state, counts)
     yield from _label_notes(evaluator, counts)
+    yield from _judgement_notes(evaluator, counts)
     if evaluator.rule.name == "expected" or evaluator.estimator is not None:
         yield from _estimate_notes(evaluator)
     if counts["graded_ratings"]:
@@ -139,6 +140,18 @@ def large_rating_notes(metric_set: MetricSet, counts: Counts) -> Iterator[str]:
             f"{LARGE_RATING}. With the gain 2^r - 1 of {', '.join(names)}, the highest rating of a "
             "user outweighs all others. For counts, ignore ratings with the setting implicit, or "
             "use gain=binary or gain=linear"
+        )
+
+
+def _judgement_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
+    """Name the metrics of judged items if the truth has relevant items only."""
+    names = evaluator.metric_set.select_names(lambda metric: metric.reads_judgements)
+    if names and not counts["judged_not_relevant"]:
+        yield (
+            "no item of the truth is judged as not relevant, by a rating of 0 or below "
+            f"relevance_threshold: {', '.join(names)} {'takes' if len(names) == 1 else 'take'} all "
+            "items but the relevant ones as not judged. Judged is then the precision of the list, "
+            "bpref its recall"
         )
 
 

@@ -158,19 +158,25 @@ PROFILES = {
             "trec_eval",
             "10.0-rc3 (and pytrec_eval)",
             {
-                **_default("Precision", "Recall", "HitRate", "MRR", "RPrecision"),
+                **_default("Precision", "Recall", "HitRate", "MRR", "RPrecision", "bpref", "infAP"),
                 "MAP": {"normalizer": "relevant"},
                 "nDCG": {"gain": "linear"},
                 "F1": {"metric_name_1": "Precision(denominator=list)"},
                 "RBP": {"p": 0.9},
+                "RBPResidual": {"p": 0.9, "users": "lists"},
+                "IPrec": {"rounding": "nearest"},
             },
             settings={**_JUDGED, "missing_lists": "skip"},
             notes=(
-                "P, recall, success, recip_rank, map_cut, ndcg_cut, set_F, Rprec and, where "
-                "judgements are 0 or 1, rbp are reproduced. recip_rank, set_F, Rprec and rbp are "
-                "not cut: give a k that holds the whole list. Uncut ndcg is nDCG(gain=linear, "
-                "ideal=full), Rprec_mult_0.50 is RPrecision(multiple=0.5).",
-                "rbp divides judgements above 1 by the highest one of the topic.",
+                "P, recall, success, recip_rank, map_cut, ndcg_cut, set_F, Rprec, bpref, infAP, "
+                "rbp_resid, 11pt_avg (IPrec; iprec_at_recall_0.10 is IPrec(recall=0.1), which "
+                "pytrec_eval rounds otherwise) and, where judgements are 0 or 1, rbp are "
+                "reproduced. Those without a "
+                "cut-off: give a k that holds the whole list. Uncut ndcg is nDCG(gain=linear, "
+                "ideal=full), Rprec_mult_0.50 is RPrecision(multiple=0.5), relative_P is "
+                "Recall(normalizer=capped).",
+                "rbp divides judgements above 1 by the highest one of the topic. Negative "
+                "judgements count as judged in Weft.",
                 "Tied scores rank by document id, descending as text. Weft does so in "
                 "recommendation lists, unless items= gives an order or ties= a rule; with a score "
                 "matrix, give items= in that order.",

@@ -6,15 +6,19 @@ metrics of the ROC curve are in `weft.metrics.roc`.
 """
 
 from weft.metrics.accuracy.base import AccuracyMetric
+from weft.metrics.accuracy.cascade import ERR, nERR
 from weft.metrics.accuracy.confusion import MCC, Accuracy, FallOut
 from weft.metrics.accuracy.discounted_gain import DCG, NCRR, nDCG, nDCGRendle2020
 from weft.metrics.accuracy.harmonic_mean import F1
 from weft.metrics.accuracy.hit_positions import MAP, MAR, MRR
 from weft.metrics.accuracy.hits import HitRate, Precision, Recall, RPrecision
+from weft.metrics.accuracy.judgements import Judged, RBPResidual, bpref, infAP
 from weft.metrics.accuracy.rank_biased import RBP
+from weft.metrics.accuracy.recall_levels import IPrec
 
 __all__ = [
     "DCG",
+    "ERR",
     "F1",
     "MAP",
     "MAR",
@@ -26,9 +30,15 @@ __all__ = [
     "AccuracyMetric",
     "FallOut",
     "HitRate",
+    "IPrec",
+    "Judged",
     "Precision",
+    "RBPResidual",
     "RPrecision",
     "Recall",
+    "bpref",
+    "infAP",
     "nDCG",
     "nDCGRendle2020",
+    "nERR",
 ]

@@ -103,15 +103,17 @@ class nDCG(_DiscountedGain):  # noqa: N801 - the paper's name
     ) -> None:
         super().__init__(k, gain=gain, discount=discount, **settings)
         self.ideal = check_choice("ideal", ideal, ("cut", "full", "k"))
+        # Of positions without a relevant item; not computed in `update`, which reads no values.
+        rating_of_1 = torch.ones(1, dtype=torch.float64)
+        self._missing_gain = (
+            compute_gain(rating_of_1, self.gain).item() if self.ideal == "k" else 0.0
+        )
 
     def user_values(self, topk: TopK) -> Tensor:
         dcg = topk.dcg(self.gain, self.discount)
         if self.ideal == "full":
             return dcg / topk.full_ideal_dcg(self.gain, self.discount)
-        gain_of_1 = compute_gain(torch.ones(1), self.gain).item()
-        return dcg / topk.ideal_dcg(
-            self.gain, self.discount, missing_gain=gain_of_1 if self.ideal == "k" else 0.0
-        )
+        return dcg / topk.ideal_dcg(self.gain, self.discount, missing_gain=self._missing_gain)
 
 
 @register

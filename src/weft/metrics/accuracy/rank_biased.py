@@ -13,7 +13,7 @@ from weft.errors import SettingError, check_bool, check_choice, check_float
 from weft.metrics.accuracy.base import AccuracyMetric, check_max_grade
 from weft.metrics.registry import register
 
-_MOFFAT = (
+MOFFAT = (
     "Moffat and Zobel (2008), Rank-biased precision for measurement of retrieval effectiveness, "
     "doi 10.1145/1416950.1416952"
 )
@@ -46,7 +46,7 @@ class RBP(AccuracyMetric):
     tensor(0.6250, dtype=torch.float64)
     """
 
-    reference = _MOFFAT
+    reference = MOFFAT
 
     def __init__(
         self,

@@ -81,6 +81,8 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
     reads_scores: bool = False
     # True if the scores of all items are needed, so that recommendation lists are not enough.
     needs_all_scores: bool = False
+    # True if items of the truth that are not relevant matter, because they were judged.
+    reads_judgements: bool = False
     # True if the value describes which items are listed or are candidates, relevant or not: among
     # selected candidates it says little about the catalogue.
     is_exposure_metric: bool = False

@@ -1,0 +1,96 @@
+"""Accuracy by the precision at levels of recall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.batch.topk import TopK
+from weft.errors import SettingError, check_choice, check_float
+from weft.metrics.accuracy.base import AccuracyMetric
+from weft.metrics.registry import register
+
+_ELEVEN_LEVELS = tuple(number / 10 for number in range(11))
+_ROUNDING = 1e-9  # of a level of recall times |R|
+
+
+@register
+class IPrec(AccuracyMetric):
+    """Interpolated precision: the best precision at any position from which on the recall is
+    reached, averaged over levels of recall.
+
+    `recall` is one level or several; by default 0, 0.1, ..., 1, which gives the 11-point average
+    precision. A level r is reached with r |R| hits, rounded `"up"`, or, as in trec_eval 10, to the
+    `"nearest"` whole number (`rounding`).
+
+    Edge cases: 0 at a level that the list does not reach; ties have no closed form and are drawn; a
+    user without a relevant item is left out.
+
+    Example: hits at positions 1 and 4 of two relevant items: all of them are found with precision
+    2/4.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.IPrec(k=4, recall=1.0)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.3, 0.1]]), torch.tensor([[1, 0, 0, 1]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+    """
+
+    has_expected_tie_form = False
+    sampling_behaviour = "candidates"
+    reference = (
+        "Manning, Raghavan and Schütze (2008), Introduction to information retrieval, "
+        "doi 10.1017/CBO9780511809071"
+    )
+
+    def __init__(
+        self,
+        k: int,
+        *,
+        recall: float | Sequence[float] = _ELEVEN_LEVELS,
+        rounding: str = "up",
+        **settings: Any,
+    ) -> None:
+        super().__init__(k, **settings)
+        self.rounding = check_choice("rounding", rounding, ("up", "nearest"))
+        several = isinstance(recall, Sequence) and not isinstance(recall, str)
+        levels = tuple(map(_check_level, recall if several else (recall,)))  # type: ignore[arg-type]
+        if not levels:
+            raise SettingError("got recall=[]; give at least one level of recall.")
+        self.recall = levels if several else levels[0]
+        self._levels = levels
+
+    def user_values(self, topk: TopK) -> Tensor:
+        hits = topk.batch.observed_positions.per_position(topk.batch.relevant.valid_ones)
+        num_hits = hits.cumsum(1)
+        precision = num_hits / topk.positions
+        columns = [
+            self._mean_precision(precision[:, :k], num_hits[:, :k], topk.num_relevant)
+            for k in topk.cutoffs
+        ]
+        return torch.cat(columns, dim=1)
+
+    def _mean_precision(self, precision: Tensor, num_hits: Tensor, num_relevant: Tensor) -> Tensor:
+        """Return the mean over the levels, `[batch, 1]`, from values by position `[batch, k]`."""
+        best = precision.flip(1).cummax(1).values.flip(1)  # at each position, and all after it
+        best = torch.nn.functional.pad(best, (0, 1))  # a level that is not reached
+        values = torch.zeros_like(num_relevant)
+        for level in self._levels:
+            needed = level * num_relevant
+            if self.rounding == "up":
+                needed = torch.ceil(needed - _ROUNDING)
+            else:
+                needed = torch.floor(needed + 0.5)
+            first = (num_hits < needed.clamp(min=1)).sum(1, keepdim=True)
+            values = values + best.gather(1, first)
+        return values / len(self._levels)
+
+
+def _check_level(level: float) -> float:
+    """Return a level of recall, from 0 to 1. Raises `SettingError`."""
+    if not 0 <= check_float("recall", level, more=" from 0 to 1, or several") <= 1:
+        raise SettingError(f"got recall={level!r}; levels of recall go from 0 to 1.")
+    return float(level)
