@@ -30,33 +30,20 @@ def collect_columns(
     """
     import polars as pl
 
-    runs = {}
+    done: dict[str, pl.Series] = {}
     if "user" in strings and (users := _read_runs(scan, columns["user"])) is not None:
-        runs["user"] = users
+        done["user"] = users
     selected = {
         name: column.cast(pl.Categorical(pl.Categories.random())) if name in strings else column
         for name, column in columns.items()
-        if name not in runs
+        if name not in done
     }
     frame = collect(scan.select(**selected))
     # One column after the other, so that there are never two copies of all columns.
-    return {
-        name: runs[name] if name in runs else _join_chunks(frame.drop_in_place(name))
-        for name in columns
-    }
-
-
-def _join_chunks(column: pl.Series) -> pl.Series:
-    """Return a column in one chunk of memory, with categories as an `Enum`."""
-    import polars as pl
-
-    if isinstance(column.dtype, pl.Categorical):
-        return _sort_categories(column)
-    if column.dtype not in (pl.Int32, pl.Int64, pl.Float64) or column.null_count():
-        return column.rechunk()
-    # NumPy asks the system for huge pages, whose first use costs a fraction.
-    parts = [chunk.to_numpy() for chunk in column.get_chunks()]
-    return pl.Series(column.name, parts[0] if len(parts) == 1 else np.concatenate(parts))
+    for name in selected:
+        join = _sort_categories if name in strings else pl.Series.rechunk
+        done[name] = join(frame.drop_in_place(name))
+    return {name: done[name] for name in columns}
 
 
 def _sort_categories(column: pl.Series) -> pl.Series:
