@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 MetricClasses = Mapping[MetricSpec, type[BaseMetric]]
+_LabelledSpec = tuple[MetricSpec, tuple[str, ...]]  # a metric, and the labels of one of its values
 
 
 @dataclass(frozen=True)
@@ -285,35 +286,37 @@ class MetricSet:
         """
         if contributions is None or contributions.users < 2:
             return {}
-        formulas = self.formulas
         means = {
             str(spec): self.layout.mean_column(formula.accumulators()[0], spec.k)
-            for spec, formula in formulas.items()
+            for spec, formula in self.formulas.items()
             if _is_mean(formula)
         }
-        named = {str(spec): spec for spec in formulas}
-        others = [
-            value for value in values if value.name not in means and value.plain_name in named
-        ]
-        labelled = [(named[value.plain_name], value.cell) for value in others]
-        compute = partial(self._compute_others, labelled)
+        others = self._find_others(values)
+        compute = partial(self._compute_others, list(others.values()))
         resampler = Resampler(contributions, self.layout, compute, len(others))
         tables, accelerations = resampler.resample(resamples, seed), resampler.accelerations()
-        columns = (means, {value.name: column for column, value in enumerate(others)})
+        columns = (means, {name: column for column, name in enumerate(others)})
         return {
             name: (table[:, column], float(acceleration[column]))
             for table, acceleration, named in zip(tables, accelerations, columns)
             for name, column in named.items()
         }
 
-    def _compute_others(
-        self, labelled: Sequence[tuple[MetricSpec, tuple[str, ...]]], sums: Tensor
-    ) -> Floats:
+    def _find_others(self, values: Iterable[MetricValue]) -> dict[str, _LabelledSpec]:
+        """Return the metrics and labels of the values of formulas that are no means, by name."""
+        specs = {str(spec): spec for spec, one in self.formulas.items() if not _is_mean(one)}
+        return {
+            value.name: (specs[value.plain_name], value.cell)
+            for value in values
+            if value.plain_name in specs
+        }
+
+    def _compute_others(self, labelled: Sequence[_LabelledSpec], sums: Tensor) -> Floats:
         """Return the values of metrics with labels from a vector of sums, `[values]`.
 
         They are no means over users. NaN for a label that these sums do not have."""
         view_at = self.layout.view(sums)
-        computed: dict[tuple[MetricSpec, tuple[str, ...]], float] = {}
+        computed: dict[_LabelledSpec, float] = {}
         for spec, formula in self.formulas.items():
             if not _is_mean(formula):
                 for labels, value in formula.all_values(view_at(spec.k)).items():
