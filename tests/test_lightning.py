@@ -15,6 +15,7 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
+from torch import nn
 from torch.utils.data import DataLoader
 
 import weft
@@ -210,6 +211,115 @@ def test_each_dataloader_has_its_result(tmp_path):
         match=r"several results; take one of results: val/dataloader_idx_0, val/dataloader_idx_1",
     ):
         callback.result  # noqa: B018
+
+
+class OwnMetrics(Given):
+    """A module that updates metrics of its own for each data loader, and resets them at the end."""
+
+    def __init__(self):
+        super().__init__()
+        self.evaluators = nn.ModuleList(small() for _ in range(2))
+        self.metrics = nn.ModuleList(weft.metrics.nDCG(k=5) for _ in range(2))
+        self.epochs = []
+
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+        step = self.at(batch)
+        for metrics in (self.evaluators, self.metrics):
+            metrics[dataloader_idx].update(step["preds"], step["target"], step["user_indices"])
+        return super().validation_step(batch, batch_idx)
+
+    def on_validation_epoch_end(self):
+        found = []
+        for evaluator, metric in zip(self.evaluators, self.metrics):
+            found.append((evaluator.compute()["nDCG@5"], float(metric.compute())))
+            evaluator.reset()
+            metric.reset()
+        if not self.trainer.sanity_checking:
+            self.epochs.append((float(self.shift), found))
+
+
+@pytest.mark.parametrize("sanity_steps", [0, 2, -1])
+def test_several_dataloaders_while_training_and_the_sanity_check(tmp_path, sanity_steps):
+    """Each data loader has its own values in every epoch, and the sanity check leaves nothing."""
+    callback, module = EvaluationCallback(small(), save_to=tmp_path / "saved"), OwnMetrics()
+    loaders = [users(), users(count=USERS - 11)]
+    fit = trainer(tmp_path, callback, num_sanity_val_steps=sanity_steps)
+    fit.fit(module, users(), loaders)
+    scores, target, _ = data()
+    assert len(module.epochs) == 2
+    for shift, found in module.epochs:
+        for count, both in zip((USERS, USERS - 11), found):
+            shifted = scores[:count] + shift * (target[:count] > 0)
+            value = weft.evaluate(shifted, target[:count], metrics="nDCG@5")["nDCG@5"]
+            assert both == pytest.approx((value, value))
+    latest = {name: result["nDCG@5"] for name, result in callback.results.items()}
+    assert latest == pytest.approx(
+        {
+            f"val/dataloader_idx_{number}": both[0]
+            for number, both in enumerate(module.epochs[-1][1])
+        }
+    )
+    assert len(list((tmp_path / "saved").iterdir())) == 4  # of two epochs and two data loaders
+
+
+@pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty")
+@pytest.mark.filterwarnings("ignore:You.re resuming from a checkpoint that ended before the epoch")
+def test_training_resumes_in_the_middle_of_an_epoch(tmp_path):
+    """Validations after a resumed step have the values of a training that was not interrupted."""
+
+    def train(folder, kept, *, max_steps=-1, ckpt_path=None):
+        callback = EvaluationCallback(small(), save_to=folder)
+        saved = ModelCheckpoint(tmp_path / kept, "{step}", every_n_train_steps=3)
+        settings = {"val_check_interval": 2, "max_steps": max_steps, "enable_checkpointing": True}
+        fit = trainer(tmp_path, callback, saved, **settings)
+        fit.fit(Given(), users(), users(), ckpt_path=ckpt_path)
+        return fit.global_step, callback
+
+    assert train(tmp_path / "whole", "a")[0] == 12  # two epochs of six steps
+    assert train(tmp_path / "resumed", "b", max_steps=3)[0] == 3
+    steps, callback = train(tmp_path / "resumed", "b", ckpt_path=tmp_path / "b" / "step=3.ckpt")
+    assert steps == 12
+    whole, resumed = (
+        {path.name: values(weft.load_result(path)) for path in (tmp_path / name).iterdir()}
+        for name in ("whole", "resumed")
+    )
+    assert sorted(whole) == sorted(
+        f"val-epoch{epoch}-step{6 * epoch + step}.json" for epoch in (0, 1) for step in (2, 4, 6)
+    )
+    assert resumed == {name: pytest.approx(found) for name, found in whole.items()}
+    assert values(callback.result) == pytest.approx(whole["val-epoch1-step12.json"])
+
+
+class HalfPrecision(Given):
+    """Scores in the precision of the trainer, without operations that some processors lack."""
+
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+        step = super().validation_step(batch, batch_idx)
+        kind = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+        step["preds"] = step["preds"].to(kind or self.shift.dtype)
+        self.kinds = {step["preds"].dtype}
+        return step
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
+def test_bf16_scores_are_evaluated_as_they_are(tmp_path, precision):
+    callback, module = EvaluationCallback(everything()), HalfPrecision()
+    alone = weft.metrics.nDCG(k=5)
+    module.alone = alone  # moved with the module, in its precision
+    trainer(tmp_path, callback, precision=precision).validate(module, users(), verbose=False)
+    assert module.kinds == {torch.bfloat16}
+    scores, target, _ = data()
+    rounded = scores.bfloat16()
+    assert values(callback.result) == approx(expected(rounded.float()))
+    with torch.autocast("cpu", torch.bfloat16):
+        alone.update(rounded, target)
+        evaluator = small()
+        evaluator.update(rounded, target)
+        found = evaluator.compute()
+    assert alone.sums.dtype == torch.float64
+    value = weft.evaluate(rounded.float(), target, metrics="nDCG@5")["nDCG@5"]
+    assert float(alone.compute()) == pytest.approx(value, abs=1e-12)
+    assert found["nDCG@5"] == pytest.approx(value, abs=1e-12)
 
 
 def test_logs_undefined_values(tmp_path):
