@@ -182,6 +182,21 @@ def test_mistakes_in_arithmetic_names_are_refused(name):
         parse_name(name)
 
 
+def test_composites_are_sound_metrics():
+    outcomes = weft.testing.check_metric("nDCG@5 * Recall@3")
+    assert outcomes["merges_shards"] == outcomes["forgets_on_reset"] == "passed"
+
+
+def test_profiles_leave_composite_objects_as_they_are():
+    truth = TRUTH * torch.arange(1, ITEMS + 1)  # graded, so that gains matter
+    composite = weft.Composite("twice", ["nDCG(gain=binary)@10"], lambda ndcg: 2 * ndcg)
+    metrics = [composite, "nDCG(gain=binary)@10", "nDCG@10"]
+    result = weft.evaluate(SCORES, truth, metrics=metrics, profile="ranx")
+    assert result["twice"] == 2 * result["nDCG(gain=binary)@10"] != 2 * result["nDCG@10"]
+    with pytest.raises(SettingError, match="does not cover Composite"):
+        weft.evaluate(SCORES, truth, metrics=["2 * nDCG@10"], profile="ranx")
+
+
 def test_a_name_without_a_cutoff_is_refused():
     with pytest.raises(SettingError, match="write 'nDCG@10'"):
         weft.evaluate(SCORES, TRUTH, metrics=["nDCG * Recall@5"], top_k=10)
