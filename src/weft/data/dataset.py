@@ -161,13 +161,9 @@ class DatasetBuilder:
         slices: Sequence[UserSlice],
     ) -> dict[str, Any]:
         """Return the fields of the dataset that do not depend on the scores of the source."""
-        tables, stats = self.tables, self._stats
-        if not isinstance(source, ListSource) or tables.items is not None:
-            tables = replace(tables, truth=tables.truth.with_columns(axes.items.size))
+        tables, stats = self._complete_tables(source, axes), self._stats
         if settings.implicit:
             tables = replace(tables, truth=tables.truth.without_values())
-        if isinstance(source, ListSource):
-            tables = tables.with_item_ids(axes.items)
         totals = None if stats is None else stats.train
         rows = encode_interactions(tables, source, axes, settings, totals)
         user_values = {}
@@ -195,6 +191,13 @@ class DatasetBuilder:
             "notes": notes,
             "derived": {},
         }
+
+    def _complete_tables(self, source: Source | ListSource, axes: Axes) -> InputTables:
+        """Return the tables with the number of columns of item numbers, or with ids of lists."""
+        has_lists, tables = isinstance(source, ListSource), self.tables
+        if not has_lists or tables.items is not None:
+            tables = replace(tables, truth=tables.truth.with_columns(axes.items.size))
+        return tables.with_item_ids(axes.items) if has_lists else tables
 
     @property
     def _has_user_inputs(self) -> bool:
