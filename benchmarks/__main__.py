@@ -20,6 +20,7 @@ from benchmarks import (
     cases,
     collection,
     compare,
+    engines,
     files,
     memory,
     peers,
@@ -32,6 +33,7 @@ from benchmarks import (
 from benchmarks.clock import Ratio
 from benchmarks.data import SIZES, make
 
+ROWS = {"S": 1_000_000, "M": 4_000_000, "L": 16_000_000}  # of lists, for engines
 PICTURE = Path(__file__).with_name("growth.png")
 
 
@@ -51,6 +53,7 @@ def main() -> None:
         "repeated": show_repeated,
         "compare": show_compare,
         "scale": show_scale,
+        "engines": show_engines,
         "peers": show_peers,
     }
     parser = argparse.ArgumentParser(
@@ -361,27 +364,22 @@ def show_scale(given: argparse.Namespace) -> None:
         "cores at its disposal.\n"
     )
     with tempfile.TemporaryDirectory() as folder:
-        rows_of = {"S": 1_000_000, "M": 4_000_000, "L": 16_000_000}
-        engines = [
-            way
-            for way, package in (("ray", "ray"), ("spark", "pyspark"))
-            if find_spec(package) is not None
-        ]
+        installed = _installed_engines()
         table: list[list[object]] = []
         for size in given.sizes:
             data = Path(folder, size)
-            scale.make(data, rows_of[size])
+            scale.make(data, ROWS[size])
             alone = None
-            for way in ("one process", "two processes", *engines):
+            for way in ("one process", "two processes", *installed):
                 run = scale.measure(way, data)
                 alone = alone or run
                 assert abs(run.value - alone.value) < 1e-9, (way, run, alone)
                 seconds = f"{run.evaluate / alone.evaluate:.2f}"
-                speed = f"{rows_of[size] / run.evaluate / 1e6:.2f}"
+                speed = f"{ROWS[size] / run.evaluate / 1e6:.2f}"
                 more = f"{run.memory / alone.memory:.1f}"
                 table.append(
                     [
-                        f"{rows_of[size]:,}",
+                        f"{ROWS[size]:,}",
                         way,
                         f"{run.start:.0f} s",
                         seconds,
@@ -402,15 +400,56 @@ def show_scale(given: argparse.Namespace) -> None:
         _table(head, table)
         size = given.sizes[len(given.sizes) // 2]
         alone = scale.measure("one process", Path(folder, size))
-        print(f"\n{rows_of[size]:,} rows by parts, as multiples of one process:\n")
+        print(f"\n{ROWS[size]:,} rows by parts, as multiples of one process:\n")
         found = []
         for parts in (2, 8, 32, 128):
             both = [
                 scale.measure(way, Path(folder, size), parts).evaluate / alone.evaluate
-                for way in engines
+                for way in installed
             ]
             found.append([parts, *(f"{one:.2f}" for one in both)])
-        _table(("parts", *engines), found)
+        _table(("parts", *installed), found)
+
+
+def _installed_engines() -> list[str]:
+    packages = {"ray": "ray", "spark": "pyspark"}
+    return [engine for engine, package in packages.items() if find_spec(package) is not None]
+
+
+def show_engines(given: argparse.Namespace) -> None:
+    """CPU time of Ray and Spark, which are running, as multiples of one process, by process."""
+    print(
+        "Core-seconds of all processes, two cores, in a running session whose workers have "
+        "imported everything. At most 5 times one process is wanted of Spark, 1.1 of Ray, for "
+        "files of 16 million rows.\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        for size in given.sizes:
+            engines.make(Path(folder, size), ROWS[size])
+        for engine in _installed_engines():
+            for size in given.sizes:
+                found = engines.measure(engine, Path(folder, size), min(3, given.rounds))
+                _show_engine(engine, ROWS[size], found)
+
+
+def _show_engine(engine: str, rows: int, found: dict[str, list[engines.Spent]]) -> None:
+    kinds = ["driver", "workers", "Java", "other"]
+    table: list[list[object]] = []
+    for name, rounds in found.items():
+        order = engines.ANY_ORDER if name.endswith(engines.ANY_ORDER) else ""
+        alone = found[engines.ONE_PROCESS + order]
+        ratios = [own.total / one.total for own, one in zip(rounds, alone)]
+        ratio = Ratio(statistics.median(ratios), min(ratios), max(ratios))
+        seconds = [
+            f"{statistics.median(spent.seconds.get(kind, 0) for spent in rounds):.2f}"
+            for kind in kinds
+        ]
+        total = f"{statistics.median(spent.total for spent in rounds):.2f}"
+        memory = f"{statistics.median(spent.memory for spent in rounds) / 1e9:.2f} GB"
+        table.append([name, ratio, total, *seconds, memory])
+    print(f"{engine}, {rows:,} rows\n")
+    _table(["", "ratio", "core-seconds", *kinds, "largest worker"], table)
+    print(flush=True)
 
 
 def show_peers(given: argparse.Namespace) -> None:

@@ -104,11 +104,11 @@ def measure(way: str, folder: Path, parts: int | None = None) -> Run:
 
 def _watch(root: int, peak: list[int], child: subprocess.Popen[str]) -> None:
     while child.poll() is None:
-        peak[0] = max(peak[0], sum(map(_memory, _tree(root))))
+        peak[0] = max(peak[0], sum(map(_memory, process_tree(root))))
         time.sleep(0.2)
 
 
-def _tree(root: int) -> list[int]:
+def process_tree(root: int) -> list[int]:
     """A process and all that descend from it."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
