@@ -335,12 +335,12 @@ def test_progress_counts_tasks(monkeypatch):
 
     monkeypatch.setattr("weft.engines.spark.job_watch.progress_bar", record)
     monkeypatch.setattr("weft.engines.spark.job_watch._POLL_SECONDS", 0.01)
-    evaluate(LISTS, TRUTH, parts=4, progress=True, **FEW)
+    evaluate(LISTS, TRUTH, parts=12, progress=True, **FEW)
     assert {(description, is_enabled) for description, is_enabled, *_ in shown} == {
         ("tasks of Spark", True)
     }
     assert all(finished <= total for *_, finished, total in shown)
-    assert any(finished for *_, finished, total in shown if total == 4)
+    assert any(finished for *_, finished, total in shown if total == 12)
 
 
 @slow
