@@ -244,12 +244,72 @@ def split_scores(case: Case) -> tuple[list[float], list[float]]:
     return positive, [scores[item] for item in negatives(case)]
 
 
-def gauc(case: Case, weight: str = "uniform") -> float:
+def gauc(case: Case, weight: str = "uniform", max_fpr: float | None = None) -> float:
     """AUC of one user, which no weight changes; NaN without a relevant item or without a
-    negative.
+    negative. With `max_fpr`: the area up to it, scaled so that a random order has 1/2.
     """
     positive, negative = split_scores(case)
-    return statistics.fmean(wins(positive, negative)) if positive and negative else NAN
+    if not positive or not negative:
+        return NAN
+    if max_fpr is None:
+        return statistics.fmean(wins(positive, negative))
+    area = roc_area(positive, negative, max_fpr)
+    least, most = max_fpr**2 / 2, max_fpr
+    return (1 + (area - least) / (most - least)) / 2
+
+
+def roc_area(positive: Sequence[float], negative: Sequence[float], last: float) -> float:
+    """Area under the ROC curve, with a straight line over each tie, from 0 to `last`."""
+    levels = sorted({*positive, *negative} - {-math.inf}, reverse=True)
+    points = [(0.0, 0.0)]
+    for level in levels:
+        points.append(
+            (
+                sum(s >= level for s in negative) / len(negative),
+                sum(s >= level for s in positive) / len(positive),
+            )
+        )
+    area = 0.0
+    for (x, y), (next_x, next_y) in itertools.pairwise(points):
+        end = min(next_x, last)
+        if end > x:
+            height = y + (next_y - y) * (end - x) / (next_x - x)
+            area += (end - x) * (y + height) / 2
+    return area
+
+
+def misses_before(case: Case) -> list[float]:
+    """Give the negatives above each offered relevant item, those tied with it half, sorted."""
+    positive, negative = split_scores(case)
+    return sorted(
+        sum(n > s for n in negative) + sum(n == s for n in negative) / 2
+        for s in positive
+        if s != -math.inf
+    )
+
+
+def is_insufficient(case: Case, k: int) -> bool:
+    """Whether fewer than k negatives are offered, and not all relevant items."""
+    return len(negatives(case)) < k and len(misses_before(case)) < len(relevant(case))
+
+
+def partial_auc(case: Case, k: int, insufficient: str = "ignore") -> float:
+    """Sum over the hits of max(k - misses before, 0) / (k |R_u|)."""
+    if insufficient == "exclude" and is_insufficient(case, k):
+        return NAN
+    return math.fsum(max(k - n, 0) for n in misses_before(case)) / (k * len(relevant(case)))
+
+
+def pap(case: Case, k: int, insufficient: str = "ignore") -> float:
+    """Give the same over the first k hits / (k min(|R_u|, k))."""
+    if insufficient == "exclude" and is_insufficient(case, k):
+        return NAN
+    total = math.fsum(max(k - n, 0) for n in misses_before(case)[:k])
+    return total / (k * min(len(relevant(case)), k))
+
+
+# Metrics of the whole ranking of a user, which no tie rule changes.
+RANKING_METRICS: dict[str, Callable[..., float]] = {"PartialAUC": partial_auc, "PAP": pap}
 
 
 def f1(
@@ -285,6 +345,8 @@ def user_value(
         return f1(case, k, ties, **params)
     if metric == "GAUC":
         return gauc(case, **params)
+    if metric in RANKING_METRICS:
+        return RANKING_METRICS[metric](case, k, **params) if relevant(case) else NAN
     if metric in LIST_METRICS:
         return list_value(metric, case, k, ties, **params)
     raise ValueError(f"{metric} has no value per user")

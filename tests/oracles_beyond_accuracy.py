@@ -33,6 +33,7 @@ from oracle_world import (
 from oracles import (
     LIST_METRICS,
     NAN,
+    RANKING_METRICS,
     grade,
     mean_summary,
     offered,
@@ -658,7 +659,16 @@ def value_of_part(world: World, user: User, k: int | None, given: Any) -> float:
 
 COMBINATIONS = ("F1", "EucDistance", "Hypervolume")
 WITH_ORACLE = frozenset(
-    ("AUC", "GAUC", *COMBINATIONS, *LIST_METRICS, *USER_METRICS, *GLOBAL_METRICS, *CELL_METRICS)
+    (
+        "AUC",
+        "GAUC",
+        *RANKING_METRICS,
+        *COMBINATIONS,
+        *LIST_METRICS,
+        *USER_METRICS,
+        *GLOBAL_METRICS,
+        *CELL_METRICS,
+    )
 ) | frozenset((*RATING, *SCORED))
 
 
@@ -673,7 +683,11 @@ def has_user_values(metric: str, params: Mapping[str, Any]) -> bool:
         return params.get("average", "cells") == "users"
     if metric in ("EucDistance", "Hypervolume"):
         return params.get("scope", "system") == "users"
-    return metric in ("F1", "GAUC") or metric in LIST_METRICS or metric in USER_METRICS
+    return (
+        metric in ("F1", "GAUC", *RANKING_METRICS)
+        or metric in LIST_METRICS
+        or metric in USER_METRICS
+    )
 
 
 def user_answer(metric: str, world: World, user: User, k: int | None, **params: Any) -> float:

@@ -75,7 +75,15 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     },
     "nDCGRendle2020": [{}],
     "LAUC": [{"completion": name} for name in ("line", "none")],
-    "GAUC": [{"weight": name} for name in ("uniform", "positives", "interactions")],
+    "GAUC": [
+        *({"weight": name} for name in ("uniform", "positives", "interactions")),
+        {"max_fpr": 0.3},
+        {"max_fpr": 0.75, "weight": "positives"},
+    ],
+    **{
+        name: [{"insufficient": one} for one in ("ignore", "exclude")]
+        for name in ("PartialAUC", "PAP")
+    },
     "AUC": [{"scope": name} for name in ("positives", "pooled")],
 }
 # Oracles of metrics without parameters need no line above.

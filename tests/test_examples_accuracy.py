@@ -5,7 +5,9 @@ data: the code of trec_eval in pytrec_eval-terrier 0.5.11, ir_measures 0.4.3 (cw
 0.0.8), ranx 0.3.21, LensKit 2025.8.1, Cornac 3.0.1, recommenders 1.2.1, torchmetrics 1.9.0,
 RecTools 0.19.0."""
 
+import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 import weft
 
@@ -50,6 +52,10 @@ TRUTH = {"a": {5: 2, 4: 1, 8: 3, 3: 0, 6: 0}, "b": {4: 3, 7: 1, 2: 0}, "c": {2: 
         ("IPrec(recall=0.5)@4", 0.722222, [0.666667, 0.5, 1]),  # trec_eval
         ("IPrec(recall=1)@4", 0.166667, [0, 0.5, 0]),  # trec_eval
         ("IPrec@4", 0.489899, None),  # trec_eval's 11pt_avg
+        ("PartialAUC@1", 0.166667, [0, 0, 0.5]),  # RecTools
+        ("PartialAUC@2", 0.361111, [0.333333, 0.25, 0.5]),  # RecTools
+        ("PAP@1", 0.333333, [0, 0, 1]),  # RecTools
+        ("PAP@2", 0.416667, [0.5, 0.25, 0.5]),  # RecTools
         # Offered are 6, 6 and 7 items.
         ("Accuracy@4", 0.531746, [3 / 6, 4 / 6, 3 / 7]),
         ("MCC@4", (0.5 - 1 / 120**0.5) / 3, [0, 0.5, -1 / 120**0.5]),
@@ -106,6 +112,8 @@ def test_gains_of_ratings():
         ("IPrec(recall=1.5)@4", "from 0 to 1"),
         ("IPrec(recall=all)@4", "a number from 0 to 1, or several"),
         ("Judged(users=all)@4", "users"),
+        ("PAP(insufficient=drop)@4", "insufficient"),
+        ("GAUC(max_fpr=0)", "above 0, at most 1"),
     ],
 )
 def test_rejects_wrong_parameters(name, reason):
@@ -156,3 +164,14 @@ def test_judged_of_all_lists():
     result = weft.evaluate(lists, truth, **settings)
     assert result["Judged@4"] == pytest.approx(0.75)
     assert result["Judged(users=lists)@4"] == pytest.approx((1 + 0.75 + 0.5 + 0.5) / 4)
+
+
+@pytest.mark.parametrize("max_fpr", [0.05, 0.3, 1.0])
+def test_partial_area_matches_scikit_learn(max_fpr):
+    rng = np.random.default_rng(0)
+    scores, truth = rng.integers(0, 9, (40, 30)).astype(float), rng.random((40, 30)) < 0.2
+    truth[:, 0] = True
+    name = f"GAUC(max_fpr={max_fpr})"
+    result = weft.evaluate(scores, truth.astype(int), metrics=name, per_user=True)
+    areas = [roc_auc_score(y, x, max_fpr=max_fpr) for y, x in zip(truth, scores)]
+    assert result.per_user[name].to_list() == pytest.approx(areas, abs=1e-12)

@@ -320,6 +320,19 @@ def test_lists_train_and_threshold_match_scores(model):
         assert {name: result[name] for name in wanted} == pytest.approx(wanted, rel=0, abs=1e-9)
 
 
+@pytest.mark.parametrize("relevance", BINARY)
+@pytest.mark.parametrize("model", ["itemknn", "pop"])
+def test_partial_areas_of_lists_match_rectools(model, relevance):
+    """RecTools reads the lists of 100 items, which may hold fewer than k misses."""
+    lists = pl.read_csv(DATA / f"rec_{model}.csv.gz").select("user", "item", "rank")
+    names = [f"{name}@{k}" for name in ("PartialAUC", "PAP") for k in CUTOFFS]
+    result = weft.evaluate(lists, truth(relevance), metrics=names, items=ids("items"))
+    values = stored(f"ml100k_tlo/{model}/{relevance}")["rectools"]
+    assert {name: result[name] for name in names} == pytest.approx(
+        {name: values[name] for name in names}, rel=0, abs=1e-9
+    )
+
+
 @pytest.mark.parametrize("relevance", EVERY)
 @pytest.mark.parametrize("model", ["itemknn", "pop"])
 @pytest.mark.parametrize("columns", [("rank",), ("score",), ()], ids=["ranks", "scores", "rows"])

@@ -255,6 +255,7 @@ PROFILES = {
             "0.19.0",
             {
                 **_default("Precision", "Recall", "HitRate", "MRR", "F1", "ItemCoverage", "ARP"),
+                **_default("PartialAUC", "PAP"),
                 "MAP": {"normalizer": "relevant"},
                 "nDCG": {"gain": "binary", "ideal": "k"},
                 "UserCoverage": {"as_fraction": True, "users": "evaluated"},

@@ -13,9 +13,10 @@ from torch import Tensor
 from torchmetrics.utilities import dim_zero_cat
 
 from weft.batch.batch import Batch
+from weft.batch.negatives_above import count_negatives_above
 from weft.batch.topk import TopK
 from weft.data.devices import float_type
-from weft.errors import InputError, check_choice
+from weft.errors import InputError, SettingError, check_choice, check_float
 from weft.metrics.accumulators import Accumulator, PairWins
 from weft.metrics.accuracy import AccuracyMetric
 from weft.metrics.base.formulas import UserMeanMetric
@@ -100,7 +101,8 @@ class GAUC(_PairMetric, UserMeanMetric):
     The AUC of a user is the share of (relevant item, negative) pairs in which the relevant item
     scores higher; ties count half. Users without negatives are left out. `weight` of a user in the
     mean: `"uniform"`, the number of relevant items (`"positives"`), or of ratings in the truth
-    (`"interactions"`).
+    (`"interactions"`). `max_fpr`: the area up to that share of the negatives, corrected after
+    McClish (1989) so that a random order has 0.5 and a perfect one 1.
 
     Edge cases: a relevant item that is not a candidate beats nothing; tie rules have no effect;
     recommendation lists, which lack the scores of all other items, are refused (LAUC takes them),
@@ -122,12 +124,19 @@ class GAUC(_PairMetric, UserMeanMetric):
         "doi 10.1145/3097983.3098134"
     )
 
-    def __init__(self, *, weight: str = "uniform", **settings: Any) -> None:
+    def __init__(
+        self, *, weight: str = "uniform", max_fpr: float | None = None, **settings: Any
+    ) -> None:
         super().__init__(**settings)
         self.weight = check_choice("weight", weight, ("uniform", "positives", "interactions"))
+        self.max_fpr = None if max_fpr is None else _check_rate(max_fpr)
+        if self.max_fpr is not None:  # not a sum over pairs
+            self.sampling_behaviour, self.has_reference_values = "candidates", False
 
     def user_values(self, topk: TopK) -> Tensor:
         offered = topk.batch.offered
+        if self.max_fpr is not None:
+            return _defined(_partial_area(topk, self.max_fpr), topk.num_negatives)
         wins = offered.pairwise_wins[:, None]
         if topk.order != "model":
             is_offered = offered.is_relevant_offered.to(wins.dtype)
@@ -274,6 +283,30 @@ def _are_scores(tensors: list[Tensor], number: int) -> bool:
     """Return True for so many scores, in tensors `[n]`."""
     are_flat = all(one.ndim == 1 and one.is_floating_point() for one in tensors)
     return are_flat and sum(map(len, tensors)) == number
+
+
+def _check_rate(max_fpr: float) -> float:
+    """Return a share of the negatives, above 0 and at most 1. Raises `SettingError`."""
+    if not 0 < check_float("max_fpr", max_fpr, more=" above 0, at most 1") <= 1:
+        raise SettingError(f"got max_fpr={max_fpr!r}; it must be a number above 0, at most 1.")
+    return float(max_fpr)
+
+
+def _partial_area(topk: TopK, max_fpr: float) -> Tensor:
+    """Return the corrected area under the ROC curve up to a share of the negatives, `[batch, 1]`.
+
+    The curve of one relevant item is 0 up to the negatives above it, rises over those tied with it,
+    and is 1 from there on."""
+    batch, relevant = topk.batch, topk.batch.relevant
+    negatives = batch.cached("negatives", lambda: count_negatives_above(batch))
+    num_negatives = batch.offered.num_negatives.index_select(0, relevant.rows)
+    start, stop = negatives.above / num_negatives, negatives.at_least / num_negatives
+    on_the_rise = (max_fpr - start).square() / (2 * (stop - start))
+    area = torch.where(max_fpr < stop, on_the_rise, max_fpr - (start + stop) / 2)
+    area = torch.where(negatives.is_ranked & (max_fpr > start), area, 0)
+    total = relevant.sum_rows(area)[:, None] / topk.num_relevant
+    random = max_fpr**2 / 2
+    return (1 + (total - random) / (max_fpr - random)) / 2
 
 
 def _defined(values: Tensor, negatives: Tensor) -> Tensor:

@@ -173,11 +173,11 @@ class BatchLists(RaggedRows):
         return self.locate(keys)[1]
 
     @cached_property
-    def double_ranks(self) -> Tensor:
-        """For each entry, how many of its list score above it plus how many at least as high."""
+    def tie_bounds(self) -> tuple[Tensor, Tensor]:
+        """For each entry, the first entry of its tie, and the first one after it, `[n]` both."""
         entries = torch.arange(len(self.items), device=self.items.device)
         if not len(entries):
-            return entries
+            return entries, entries
         is_first = torch.ones(len(entries) + 1, dtype=torch.bool, device=entries.device)  # of a tie
         if not self.is_order_given and len(entries) > 1:
             differs = self.scores[1:] != self.scores[:-1]
@@ -185,6 +185,12 @@ class BatchLists(RaggedRows):
         start = torch.where(is_first[:-1], entries, 0).cummax(0).values
         ends = torch.where(is_first[1:], entries + 1, len(entries))
         stop = ends.flip(0).cummin(0).values.flip(0)
+        return start, stop
+
+    @cached_property
+    def double_ranks(self) -> Tensor:
+        """For each entry, how many of its list score above it plus how many at least as high."""
+        start, stop = self.tie_bounds
         return start + stop - 2 * self.offsets[self.rows]
 
     def scores_at(self, keys: Tensor) -> Tensor:

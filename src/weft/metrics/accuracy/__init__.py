@@ -13,6 +13,7 @@ from weft.metrics.accuracy.harmonic_mean import F1
 from weft.metrics.accuracy.hit_positions import MAP, MAR, MRR
 from weft.metrics.accuracy.hits import HitRate, Precision, Recall, RPrecision
 from weft.metrics.accuracy.judgements import Judged, RBPResidual, bpref, infAP
+from weft.metrics.accuracy.partial_ranking import PAP, PartialAUC
 from weft.metrics.accuracy.rank_biased import RBP
 from weft.metrics.accuracy.recall_levels import IPrec
 
@@ -25,6 +26,7 @@ __all__ = [
     "MCC",
     "MRR",
     "NCRR",
+    "PAP",
     "RBP",
     "Accuracy",
     "AccuracyMetric",
@@ -32,6 +34,7 @@ __all__ = [
     "HitRate",
     "IPrec",
     "Judged",
+    "PartialAUC",
     "Precision",
     "RBPResidual",
     "RPrecision",
