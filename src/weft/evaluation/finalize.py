@@ -23,10 +23,10 @@ from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.notes import (
     count_notes,
     interval_notes,
-    large_rating_notes,
     own_state_notes,
     undefined_notes,
 )
+from weft.evaluation.rating_notes import large_rating_notes
 from weft.evaluation.result import FRAMES, Result, slice_column
 from weft.evaluation.state import EvaluationState
 from weft.metrics.accumulators import ItemExposure

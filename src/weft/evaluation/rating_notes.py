@@ -1,0 +1,61 @@
+"""Notes of a result on the ratings of its truth: what is relevant, judged, and how it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from weft.evaluation.counts import LARGE_RATING
+from weft.evaluation.metric_set import MetricSet
+
+if TYPE_CHECKING:
+    from weft.evaluation.evaluator import Evaluator
+
+# Formulas of gains that depend on the rating r.
+_GAINS = {"exponential": "2^r - 1", "exponential_shifted": "2^(r+1) - 1", "linear": "r"}
+
+
+def large_rating_notes(metric_set: MetricSet, counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield a warning if single items decide, because ratings are exponents."""
+    gains = metric_set.gains
+    if names := [name for gain in gains if gain != "linear" for name in gains[gain]]:
+        yield (
+            f"warning: {counts['large_ratings']:,} ratings of relevant items are above "
+            f"{LARGE_RATING}. With the gain 2^r - 1 of {', '.join(names)}, the highest rating of a "
+            "user outweighs all others. For counts, ignore ratings with the setting implicit, or "
+            "use gain=binary or gain=linear"
+        )
+
+
+def judgement_notes(evaluator: Evaluator, counts: Mapping[str, int]) -> Iterator[str]:
+    """Name the metrics of judged items if the truth has relevant items only."""
+    names = evaluator.metric_set.select_names(lambda metric: metric.reads_judgements)
+    if names and not counts["judged_not_relevant"]:
+        yield (
+            "no item of the truth is judged as not relevant, by a rating of 0 or below "
+            f"relevance_threshold: {', '.join(names)} {'takes' if len(names) == 1 else 'take'} all "
+            "items but the relevant ones as not judged. Judged is then the precision of the list, "
+            "bpref its recall"
+        )
+
+
+def rating_notes(evaluator: Evaluator) -> Iterator[str]:
+    """Yield how ratings enter the metrics of the run: as gains, or as what is relevant."""
+    gains, threshold = evaluator.metric_set.gains, evaluator.settings.relevance_threshold
+    if not gains:
+        is_counted = threshold is None and evaluator.metric_set.select_names(
+            lambda metric: metric.family == "accuracy"
+        )
+        if is_counted:
+            yield (
+                "the truth has ratings other than 0 and 1, and every rating above 0 is relevant. "
+                "The setting relevance_threshold changes this"
+            )
+        return
+    used = "; ".join(f"{_GAINS[gain]} in {', '.join(names)}" for gain, names in gains.items())
+    relevant = "every rating above 0" if threshold is None else f"a rating from {threshold:g} on"
+    yield (
+        f"the truth has ratings r other than 0 and 1: the gain is {used}, and {relevant} is "
+        "relevant. The parameter gain of metrics (binary, linear, exponential) and the settings "
+        "relevance_threshold and implicit change this"
+    )
