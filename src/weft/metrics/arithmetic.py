@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
@@ -31,6 +31,9 @@ class CompositeSpec(MetricSpec):
 
     def __str__(self) -> str:
         return self.title
+
+    def with_cutoff(self, k: int | None) -> CompositeSpec:
+        return replace(self, k=k)
 
     @property
     def definition(self) -> str:
