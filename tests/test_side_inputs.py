@@ -1,19 +1,31 @@
 """Inputs that metrics declare: numbers, vectors and labels of items and users."""
 
+import json
 import math
+import os
 import pickle
+import sys
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import torch
+from typer.testing import CliRunner
 
+import local_engine
 import weft
+from engines import require_ray, require_spark
+from weft import cli, config
 from weft._input_kinds import BUILT_IN_INPUTS
+from weft.config import run as config_run
 from weft.errors import InputError, MissingInput, SettingError
 from weft.metrics.declarations import own_parameters
 from weft.metrics.registry import built_in_metrics
+from weft.report.context import ReportContext
+from weft.report.rerun import rerun
 
 USERS, ITEMS, K = 12, 9, 3
 SCORES = torch.rand((USERS, ITEMS), generator=torch.Generator().manual_seed(5))
@@ -353,3 +365,230 @@ def test_wrong_declarations():
         weft.evaluate(
             SCORES, TRUTH, metrics=["ListRevenue", other], top_k=K, inputs={"price": PRICES}
         )
+
+
+# --------------------------------------------------------------------------------------------------
+# Files
+
+
+def write_files(folder):
+    """Return the inputs as files of several formats, the ids in shuffled orders."""
+    frames = as_frames(SHUFFLED, pl)
+    vectors = SHUFFLED["item_vectors"]
+    nested = pl.DataFrame({"item": list(vectors), "embedding": list(vectors.values())})
+    frames["price"].with_columns(title=pl.lit("x")).write_csv(folder / "price.csv")
+    frames["budget"].write_csv(folder / "budget.tsv", separator="\t", include_header=False)
+    frames["region"].write_ndjson(folder / "region.jsonl")
+    frames["item_vectors"].write_csv(folder / "vectors.csv")
+    nested.write_parquet(folder / "vectors.parquet")
+    nested.write_ndjson(folder / "vectors.jsonl")
+    np.save(folder / "vectors.npy", VECTORS)
+    np.savez(folder / "vectors.npz", vectors=VECTORS)
+    names = {"price": "price.csv", "budget": "budget.tsv", "region": "region.jsonl"}
+    return {name: folder / file for name, file in names.items()}
+
+
+@pytest.mark.parametrize("file", ["csv", "parquet", "jsonl", "npy", "npz"])
+def test_files(tmp_path, file):
+    inputs = {**write_files(tmp_path), "item_vectors": tmp_path / f"vectors.{file}"}
+    settings = options(inputs=inputs, users=USER_IDS, items=ITEM_IDS)
+    result = weft.evaluate(SCORES, TRUTH_BY_ID, **settings)
+    agree(result)
+    assert result.provenance["files"]["price"] == str(inputs["price"])
+
+
+def test_wrong_files(tmp_path):
+    settings = options(users=USER_IDS, items=ITEM_IDS)
+    path = tmp_path / "price.csv"
+
+    def refuse(content, message, name="price", file=path):
+        path.write_text(content)
+        inputs = {**SHUFFLED, name: file}
+        with pytest.raises(InputError, match=message):
+            weft.evaluate(SCORES, TRUTH_BY_ID, **settings | {"inputs": inputs})
+
+    refuse("item,price\ni1,cheap\n", r"price.csv, line 2: the value \(column 'price'\) is 'cheap'")
+    refuse("item,a,b\ni1,1,2\n", r"expected 'item' and one with the values. Say which: columns=")
+    refuse("item,price\ni1,1\ni1,2\n", r"price .*gives more than one value to the same item: 'i1'")
+    refuse("item\ni1\n", r"has one column", name="item_vectors")
+    np.savez(tmp_path / "two.npz", a=VECTORS, b=VECTORS)
+    refuse("", r"has the arrays a, b; expected one", "item_vectors", tmp_path / "two.npz")
+    np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
+    refuse("", r"objects.npy\) cannot be read", "item_vectors", tmp_path / "objects.npy")
+    chosen = weft.File(path, columns={"value": "b"})
+    rows = (f"{item},0,{value}\n" for item, value in SHUFFLED["price"].items())
+    path.write_text("item,a,b\n" + "".join(rows))
+    settings |= {"inputs": {**SHUFFLED, "price": chosen}}
+    agree(weft.evaluate(SCORES, TRUTH_BY_ID, **settings))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with lists, truth and inputs as files, and a configuration."""
+    write_files(tmp_path)
+    order = SCORES.argsort(dim=1, descending=True)
+    rows = [
+        (user, ITEM_IDS[item], rank)
+        for user, row in zip(USER_IDS, order)
+        for rank, item in enumerate(row.tolist(), 1)
+    ]
+    pl.DataFrame(rows, schema=["user", "item", "rank"], orient="row").write_csv(
+        tmp_path / "recs.csv"
+    )
+    pairs = [(user, item) for user, items in TRUTH_BY_ID.items() for item in items]
+    pl.DataFrame(pairs, schema=["user", "item"], orient="row").write_csv(tmp_path / "truth.csv")
+    (tmp_path / "config.yaml").write_text(CONFIGURATION)
+    return tmp_path
+
+
+CONFIGURATION = """
+data:
+  truth: truth.csv
+  inputs:
+    price: price.csv
+    budget: {path: budget.tsv, header: false}
+    region: region.jsonl
+    item_vectors: vectors.parquet
+models: {one: recs.csv}
+evaluation: {metrics: [ListRevenue, MeanNorm, NorthernHits], top_k: 3}
+"""
+
+
+def test_configuration(folder):
+    configuration = config.load(folder / "config.yaml")
+    (result,) = config_run.run(configuration)
+    agree(result)
+    again = config.from_mapping(result.provenance["configuration"])
+    (repeated,) = config_run.run(again)
+    assert repeated.as_dict() == result.as_dict()
+    text = rerun(ReportContext({"one": result}))[0][1]
+    assert "inputs:" in text and "price.csv" in text
+
+
+def test_wrong_configuration(folder):
+    def refuse(old, new, message):
+        (folder / "wrong.yaml").write_text(CONFIGURATION.replace(old, new))
+        with pytest.raises(SettingError, match=message):
+            config.load(folder / "wrong.yaml")
+
+    place = r"wrong.yaml:5:\d+: data.inputs"
+    refuse("    price:", "    prise:", rf"{place}.prise: .* Did you mean 'price'")
+    refuse("price.csv", "cost.csv", rf"{place}.price: there is no file")
+    missing = r"ListRevenue@3 needs price, .*; give data.inputs.price \(a file"
+    refuse("    price: price.csv\n", "", missing)
+
+
+def test_command_line(folder):
+    run = partial(CliRunner().invoke, cli.app)
+    command = ["evaluate", str(folder / "config.yaml"), "--format", "json"]
+    values = {one["name"]: one["value"] for one in json.loads(run(command).stdout)[0]["values"]}
+    assert values == pytest.approx(expected_values())
+    prices = folder / "costs.csv"
+    prices.write_text("sku,cost,title\n" + "".join(f"{item},1,x\n" for item in ITEM_IDS))
+    command += ["--input", f"price={prices}", "--column", "price.item=sku"]
+    command += ["--column", "price.value=cost"]
+    changed = {one["name"]: one["value"] for one in json.loads(run(command).stdout)[0]["values"]}
+    assert changed[f"MeanNorm@{K}"] == values[f"MeanNorm@{K}"]
+    assert changed[f"ListRevenue@{K}"] != values[f"ListRevenue@{K}"]
+    done = run([*command, "--input", f"price={prices}"])
+    assert "--input price=" in done.output and "price is given twice; keep one" in done.output
+    done = run(["check", str(folder / "config.yaml")])
+    assert done.exit_code == 0, done.output
+
+
+def test_check_takes_inputs(folder):
+    checked = weft.check(
+        folder / "recs.csv", folder / "truth.csv", metrics="ListRevenue", top_k=K, inputs=SHUFFLED
+    )
+    assert checked.values["lists"][f"ListRevenue@{K}"] == pytest.approx(
+        expected_values()[f"ListRevenue@{K}"]
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# Engines
+
+
+def read_lists(folder):
+    return pl.read_csv(folder / "recs.csv"), pl.read_csv(folder / "truth.csv")
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_partitions(folder, parts):
+    """Partitions give the result of one process: values, counts and notes."""
+    lists, truth = read_lists(folder)
+    inputs = {
+        **SHUFFLED,
+        "price": {**SHUFFLED["price"], "other": 1.0},
+        "budget": {**SHUFFLED["budget"], "nobody": 2.5},
+    }
+    settings = options(inputs=inputs, bootstrap=20)
+    alone = weft.evaluate(lists, truth, **settings)
+    agree(alone)
+    partitioned = local_engine.evaluate(lists, truth, **settings, parts=parts)
+    local_engine.assert_same(partitioned, alone)
+    files = {**write_files(folder), "item_vectors": folder / "vectors.parquet"}
+    agree(local_engine.evaluate(lists, truth, **options(inputs=files), parts=parts))
+
+
+def test_partitions_refuse():
+    lists, truth = {"a": ["x"]}, {"a": ["x"]}
+    with pytest.raises(InputError, match=r"budget has no number for 1 of 1 users: 'a'"):
+        local_engine.evaluate(
+            lists, truth, metrics="ListRevenue", top_k=1, inputs={"price": {}, "budget": {"b": 1}}
+        )
+    metric = type(
+        "OfVectors", (weft.UserAverageTopKMetric,), {"needs": {"taste": weft.UserVectors()}}
+    )
+    with pytest.raises(SettingError, match=r"taste is a vector per user, and the test partitions"):
+        local_engine.evaluate(lists, truth, metrics=[metric], top_k=1, inputs={"taste": {"a": [1]}})
+
+
+@pytest.mark.slow
+def test_ray(folder):
+    require_ray()
+    import ray
+
+    from weft.engines import ray as on_ray
+
+    lists, truth = read_lists(folder)
+    folders = [str(Path(weft.__file__).parents[1]), str(Path(__file__).parent)]
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+        runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(folders)}},
+    )
+    try:
+        as_frames(SHUFFLED, pl)["budget"].write_parquet(folder / "budget.parquet")
+        inputs = {
+            **SHUFFLED,
+            "budget": folder / "budget.parquet",
+            "item_vectors": folder / "vectors.parquet",
+            "price": folder / "price.csv",
+        }
+        agree(on_ray.evaluate(lists, truth, **options(inputs=inputs), parts=3))
+    finally:
+        ray.shutdown()
+
+
+@pytest.mark.slow
+def test_spark(folder):
+    require_spark()
+    from pyspark import cloudpickle
+
+    from weft.engines import spark as on_spark
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+    lists, truth = read_lists(folder)
+    frames = as_frames(SHUFFLED, pl)
+    with on_spark.session("local[2]") as session:
+        inputs = {
+            **SHUFFLED,
+            "budget": session.createDataFrame(frames["budget"].to_arrow()),
+            "price": session.createDataFrame(frames["price"].to_arrow()),
+            "item_vectors": folder / "vectors.npy",
+        }
+        agree(on_spark.evaluate(lists, truth, items=ITEM_IDS, **options(inputs=inputs), parts=2))

@@ -8,7 +8,7 @@ does not load torch.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from weft.errors import SettingError
@@ -29,6 +29,11 @@ class InputKind:
     required: bool = True
     description: str = ""
 
+    @property
+    def use(self) -> str:
+        """The kind of file that holds such inputs, for the columns that are read."""
+        return f"{self.axis} {self.form}"
+
     def describe(self) -> str:
         """Return what the input is, for messages."""
         return self.description or self.title
@@ -36,6 +41,10 @@ class InputKind:
     def agrees(self, other: InputKind) -> bool:
         """True if both read the same values from the same data."""
         return type(self) is type(other)
+
+    def without_error(self) -> InputKind:
+        """Return the kind for data in which every id may lack a value."""
+        return self
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,6 +61,9 @@ class _NumericKind(InputKind):
                 f"{type(self).__name__} got missing={self.missing!r}; expected a finite number, "
                 "math.nan or 'error'."
             )
+
+    def without_error(self) -> InputKind:
+        return replace(self, missing=math.nan) if self.missing == "error" else self
 
     def agrees(self, other: InputKind) -> bool:
         is_same = super().agrees(other)
@@ -114,6 +126,7 @@ class TrainInteractions(InputKind):
     """The interactions that the model was trained on."""
 
     axis, form, title = "interaction", "interactions", "the train interactions"
+    use = "train"
     accepted = "a file, a frame, a matrix or {user: [items]}"
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from weft._choices import CandidatePool, choices
+from weft._input_kinds import BUILT_IN_INPUTS, SIDE_INPUTS
 from weft.config.document import parse_repr
 from weft.config.sections import DataFiles
 from weft.errors import SettingError, did_you_mean, python_style
@@ -26,12 +27,14 @@ _ROLES = {
     "truth": ("user", "item", "rating", "timestamp"),
     "train": ("user", "item", "rating", "timestamp"),
     "items": ("item",),
-    "user_groups": ("user", "label"),
-    "item_clusters": ("item", "label"),
-    "item_features": ("item", "label"),
+    **{name: (BUILT_IN_INPUTS[name].axis, "label") for name in SIDE_INPUTS},
     "candidates": ("user", "item"),
 }
-_BINARY_SUFFIXES = (".parquet", ".pq", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc")
+_INPUT_ROLES = ("user", "item", "value", "vector", "label")  # of files of `--input`
+_BINARY_SUFFIXES = (
+    *(".parquet", ".pq", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc"),
+    *(".npy", ".npz"),
+)
 _TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".inter", ".run", ".gz", ".zst", ".bz2", ".xz")
 _SUFFIXES = re.compile(
     rf"(?:{'|'.join(map(re.escape, (*_TEXT_SUFFIXES, *_BINARY_SUFFIXES)))})+\Z", re.IGNORECASE
@@ -54,9 +57,10 @@ class FileFlags:
     @classmethod
     def from_options(cls, options: dict[str, Any]) -> FileFlags:
         """Read the options of a command."""
-        columns: dict[str, dict[str, str | int]] = {kind: {} for kind in _ROLES}
+        inputs = split_inputs(options.get("inputs"))
+        columns: dict[str, dict[str, str | int]] = {kind: {} for kind in (*_ROLES, *inputs)}
         for text in options["columns"] or ():
-            kinds, role, column = _parse_column(text)
+            kinds, role, column = _parse_column(text, inputs)
             for kind in kinds:
                 if role in columns[kind]:
                     raise SettingError(
@@ -80,8 +84,11 @@ class FileFlags:
         )
 
 
-def _parse_column(text: str) -> tuple[list[str], str, str | int]:
-    """Return the kinds of files that `[FILE.]ROLE=NAME` is about, the role, and the column."""
+def _parse_column(text: str, inputs: Collection[str]) -> tuple[list[str], str, str | int]:
+    """Return the kinds of files that `[FILE.]ROLE=NAME` is about, the role, and the column.
+
+    Files of `--input` are meant only where they are named.
+    """
     left, _, column = text.partition("=")
     file, dot, role = left.strip().rpartition(".")
     column = column.strip()
@@ -91,13 +98,14 @@ def _parse_column(text: str) -> tuple[list[str], str, str | int]:
             "file."
         )
     kind = file.replace("-", "_")
-    roles = {kind: _ROLES[kind]} if kind in _ROLES else {}
+    known_files = dict.fromkeys(inputs, _INPUT_ROLES) | _ROLES
+    roles = {kind: known_files[kind]} if kind in known_files else {}
     if not dot:
         roles = _ROLES
     elif not roles:
         raise SettingError(
-            f"--column {text}: there is no file {file!r}.{did_you_mean(file, _ROLES)} Choose one "
-            f"of {', '.join(_ROLES)}."
+            f"--column {text}: there is no file {file!r}.{did_you_mean(file, known_files)} Choose "
+            f"one of {', '.join(known_files)}."
         )
     kinds = [kind for kind, known in roles.items() if role in known]
     if not kinds:
@@ -119,6 +127,7 @@ def configuration_from_flags(options: dict[str, Any]) -> dict[str, Any]:
         }
     )
     paths = _without_none({name: options.get(name) for name in DataFiles.model_fields})
+    inputs = split_inputs(paths.pop("inputs", None))
     if "candidates" in paths:  # a file or a pool
         is_file = _is_candidates_file(paths["candidates"])
         (evaluation if is_file else paths).pop("candidates")
@@ -136,6 +145,9 @@ def configuration_from_flags(options: dict[str, Any]) -> dict[str, Any]:
         "evaluation": evaluation,
         "engine": _without_none({key: options.get(name) for name, key in engine.items()}),
     }
+    if inputs:
+        described = {name: reading.describe(name, path) for name, path in inputs.items()}
+        sections["data"]["inputs"] = described
     return {name: values for name, values in sections.items() if values}
 
 
@@ -165,6 +177,21 @@ def split_models(texts: Sequence[str] | None) -> dict[str, Path]:
             )
         models[name] = path
     return models
+
+
+def split_inputs(texts: Sequence[str] | None) -> dict[str, Path]:
+    """Return the files of `NAME=PATH` by input."""
+    inputs: dict[str, Path] = {}
+    for text in texts or []:
+        name, _, place = (part.strip() for part in text.partition("="))
+        if not name.isidentifier() or not place:
+            raise SettingError(
+                f"--input {text}: expected NAME=PATH, such as item_vectors=vectors.parquet."
+            )
+        if name in inputs:
+            raise SettingError(f"--input {text}: {name} is given twice; keep one.")
+        inputs[name] = Path(place)
+    return inputs
 
 
 def split_names(texts: Sequence[str]) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 import typer
 
 from weft._choices import choices
+from weft._input_kinds import BUILT_IN_INPUTS, NAMED_INPUTS
 from weft.config.sections import ENGINES, DataFiles, EngineSettings, FileSettings, Section
 from weft.evaluation.setting_rules import EXECUTION, OUTPUT, SettingField
 from weft.evaluation.settings import EvaluationSettings
@@ -195,7 +196,20 @@ FILE_OPTIONS = [
     *(
         declare(name, Path | None, metavar="PATH", help=field.description, rich_help_panel="Data")
         for name, field in DataFiles.model_fields.items()
-        if name != "candidates"  # --candidates takes a pool or a file
+        # --candidates takes a pool or a file, --input a name and a file.
+        if name not in ("candidates", "inputs")
+    ),
+    declare(
+        "inputs",
+        list[str] | None,
+        "--input",
+        metavar="NAME=PATH",
+        help="Another input that metrics read, such as item_vectors=vectors.parquet; may be "
+        "repeated.",
+        autocompletion=complete_words(
+            *(f"{name}=" for name in BUILT_IN_INPUTS if name not in NAMED_INPUTS)
+        ),
+        rich_help_panel="Data",
     ),
 ]
 READING_OPTIONS = [

@@ -122,9 +122,13 @@ class Configuration(Section):
             }
         plain: dict[str, Any] = {"evaluation": evaluation}
         if self.data is not None:
-            plain["data"] = {name: file.plain() for name, file in self.data.files().items()}
+            plain["data"] = self.data.plain()
         chosen = models or tuple(self.models)
         return plain | {"models": {name: self.models[name].plain() for name in chosen}}
+
+
+# Keys of values that map names to files.
+_MAPPINGS_OF_FILES = (("models",), ("evaluation", "slices"), ("data", "inputs"))
 
 
 def load(
@@ -214,14 +218,18 @@ def _override_keys(document: Document, section: str, values: dict[str, Any]) -> 
         if value is not None
     }
     own = document.values.get(section) or {}
+    document.overridden |= {(section, key) for key in replaced if key != "inputs"}
+    if "inputs" in replaced:  # input by input
+        document.overridden |= {(section, "inputs", name) for name in replaced["inputs"]}
+        kept = own.get("inputs")
+        replaced["inputs"] = {**(kept if isinstance(kept, dict) else {}), **replaced["inputs"]}
     rest = {key: value for key, value in own.items() if _REPLACED_BY.get(key, key) not in replaced}
     document.values[section] = rest | replaced
-    document.overridden |= {(section, key) for key in replaced}
 
 
 def _resolve_paths(keys: Keys, value: Any) -> Any:
     """Return a value with each path as a `Path`, relative to the current folder, not the file's."""
-    if keys in (("models",), ("evaluation", "slices")) and isinstance(value, dict):
+    if keys in _MAPPINGS_OF_FILES and isinstance(value, dict):
         return {name: _resolve_paths((*keys, name), file) for name, file in value.items()}
     if keys[0] in ("evaluation", "engine") and keys[1:2] not in (("slices",), ("checkpoint",)):
         return value

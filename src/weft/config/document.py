@@ -74,6 +74,8 @@ def _yaml(value: Any) -> str:
 def setting_name(keys: Keys) -> str:
     """Return the name by which messages refer to the setting at these keys."""
     section, *rest = map(str, keys)
+    if section == "data" and rest[:1] == ["inputs"] and len(rest) > 1:
+        return f"inputs.{rest[1]}"
     if section == "models" and rest:
         return f"models.{rest[0]}"
     if section in ("evaluation", "data", "engine") and rest and rest[0] != "name":

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from weft.config.configuration import Configuration
-from weft.config.sections import FileSettings
+from weft.config.sections import DataFiles, FileSettings
+from weft.data.number_files import read_input_file
 from weft.data.readers.files import File, FileTable, read_table
 from weft.data.readers.pipes import check_pipes
 from weft.errors import InputError, SettingError, WeftError, setting_ref
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
+from weft.metrics.registry import find_input_kinds
 from weft.report.context import ReportContext
 from weft.report.result_folder import file_names
 from weft.statistics import Comparison, compare
@@ -114,14 +116,7 @@ def results(
     if reads_files:
         begin("reading the data")
     with _located_errors(configuration):
-        files = configuration.data.files()
-        models = {
-            setting_ref(f"models.{name}"): file for name, file in configuration.models.items()
-        }
-        check_pipes({name: file.path for name, file in (files | models).items()})
-        data: dict[str, Any] = {
-            name: _open_file(file, name, reads_files=reads_files) for name, file in files.items()
-        }
+        data = _open_data(configuration, configuration.data, reads_files=reads_files)
         settings = configuration.evaluation.settings(reads_files=reads_files)
     if configuration.report is not None:
         settings |= {"per_user": True, "exposure": True}
@@ -199,6 +194,32 @@ def _open_file(file: FileSettings, name: str, *, reads_files: bool) -> FileTable
         return table
     columns = {role: column for role, column in table.columns.items() if role != "rating"}
     return replace(table, columns=columns)
+
+
+def _open_data(
+    configuration: Configuration, data: DataFiles, *, reads_files: bool
+) -> dict[str, Any]:
+    """Return the data by argument of `weft.evaluate`: read, or as files for an engine."""
+    files = data.files()
+    models = {setting_ref(f"models.{name}"): file for name, file in configuration.models.items()}
+    named = {**files, **data.inputs, **models}
+    check_pipes({name: file.path for name, file in named.items()})
+    opened: dict[str, Any] = {
+        name: _open_file(file, name, reads_files=reads_files) for name, file in files.items()
+    }
+    if data.inputs:
+        opened["inputs"] = open_inputs(configuration, reads_files=reads_files)
+    return opened
+
+
+def open_inputs(configuration: Configuration, *, reads_files: bool) -> dict[str, Any]:
+    """Return the inputs of `data.inputs`: read once for all models, or as files for an engine."""
+    assert configuration.data is not None
+    files = {name: file.file() for name, file in configuration.data.inputs.items()}
+    if not reads_files:
+        return dict(files)
+    kinds = find_input_kinds(files, configuration.evaluation.all_metrics)
+    return {name: read_input_file(file, name, kinds[name]) for name, file in files.items()}
 
 
 def _compare(

@@ -251,11 +251,25 @@ class DataFiles(Section):
         default=None,
         description="The candidates of each user: user, item. Default: evaluation.candidates.",
     )
+    inputs: Annotated[
+        dict[str, FileSettings],
+        expect_mapping("a mapping of inputs to files, such as {item_vectors: vectors.parquet}"),
+    ] = Field(
+        default_factory=dict,
+        description="Other inputs that metrics read, by name: {item_vectors: vectors.parquet, "
+        "price: prices.csv}.",
+    )
 
     def files(self) -> dict[str, FileSettings]:
-        """Return the files that are given, by input."""
-        files = {name: getattr(self, name) for name in type(self).model_fields}
+        """Return the files that are given under keys of their own."""
+        files = {name: getattr(self, name) for name in type(self).model_fields if name != "inputs"}
         return {name: file for name, file in files.items() if file is not None}
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain values that mean the same in a YAML file in any folder."""
+        plain: dict[str, Any] = {name: file.plain() for name, file in self.files().items()}
+        inputs = {name: file.plain() for name, file in self.inputs.items()}
+        return plain | ({"inputs": inputs} if inputs else {})
 
 
 class EngineSettings(Section):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft._input_kinds import BUILT_IN_INPUTS
+from weft._input_kinds import NAMED_INPUTS
 from weft.config.document import Document, Keys
 from weft.config.evaluation_section import ComplexMetric, EvaluationSection
 from weft.config.sections import as_list
@@ -32,6 +32,7 @@ def check(
     if not isinstance(evaluation, dict):
         return
     _check_metrics(document, evaluation, drops_unsupported=drops_unsupported)
+    _check_inputs(document, section)
     for index, gate in enumerate(as_list(evaluation.get("gates"))):
         if isinstance(gate, str):
             from weft.config.gates import parse_gate
@@ -80,6 +81,22 @@ def _check_slices(document: Document, slices: Any) -> None:
 
 
 # --------------------------------------------------------------------------------------------------
+
+
+def _names(inputs: Any) -> list[str]:
+    """Return the names of the inputs in `data.inputs`, if they are a mapping."""
+    return list(inputs) if isinstance(inputs, dict) else []
+
+
+def _check_inputs(document: Document, section: EvaluationSection | None) -> None:
+    """Add the problems of inputs that no metric declares."""
+    from weft.metrics.registry import find_input_kinds
+
+    data = document.values.get("data")
+    inputs = data.get("inputs") if isinstance(data, dict) else None
+    for name in _names(inputs) if section is not None else ():
+        with document.collect(("data", "inputs", name)):
+            find_input_kinds([name], section.all_metrics if section is not None else ())
 
 
 def _check_metrics(
@@ -180,11 +197,12 @@ def _reject_lists(document: Document, spec: MetricSpec, evaluation: dict[str, An
     profiled = spec if profile is None else apply_profile(spec, profile)
     cutoffs = [k for k in as_list(evaluation.get("top_k")) if isinstance(k, int) and k > 0]
     data = document.values.get("data")
-    given = data if isinstance(data, dict) else dict.fromkeys(BUILT_IN_INPUTS)
+    given = data if isinstance(data, dict) else dict.fromkeys(NAMED_INPUTS)
+    inputs = given.get("inputs")
     (expanded, *_) = expand_metrics(
         [profiled],
         cutoffs or ([1] if "top_k" in evaluation else []),
-        available=SIZES.keys() | (BUILT_IN_INPUTS.keys() & given.keys()),
+        available={*SIZES, *(set(NAMED_INPUTS) & given.keys()), *_names(inputs)},
     )
     is_listed = str(evaluation.get("candidates", "")).casefold() == "listed"
     if prototype(expanded).needs_all_scores and document.values.get("models") and not is_listed:

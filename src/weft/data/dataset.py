@@ -255,7 +255,9 @@ def _label_users(
     side = dict(stats.item_inputs)
     for name, values in user_values.items():
         if isinstance(values, Numbers):
-            side = {name: values, **side}
+            known = stats.groups.get(name)  # of all partitions
+            unknown = values.num_unknown if known is None else known.unknown
+            side = {name: replace(values, num_unknown=unknown), **side}
         elif name in stats.groups:
             side = {name: values.assign(stats.groups[name]), **side}
     sliced = {one.name: side.pop(one.where) for one in slices if one.where in side}

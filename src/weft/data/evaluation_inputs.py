@@ -13,6 +13,7 @@ from weft._input_kinds import InputKind
 from weft.data.common_ids import check_common_items
 from weft.data.interaction_readers import read_interactions, read_pairs
 from weft.data.interactions import InteractionTable
+from weft.data.number_files import read_input_files
 from weft.data.positions import PositionalIds, are_positions
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.readers.pipes import check_pipes
@@ -97,7 +98,7 @@ class InputTables:
         truth = read_interactions(inputs.truth, "truth")
         train = None if inputs.train is None else read_interactions(inputs.train, "train")
         candidates = inputs.candidates
-        tables = {"users": inputs.users, "items": inputs.items, **inputs.side}
+        tables = {"users": inputs.users, "items": inputs.items}
         declared = frozenset(name for name in ("users", "items") if are_positions(tables[name]))
         tables |= dict.fromkeys(declared)
         for name, table in tables.items():
@@ -107,9 +108,9 @@ class InputTables:
             truth,
             train,
             None if candidates is None else read_pairs(candidates, "candidates"),
-            users=tables.pop("users"),
-            items=tables.pop("items"),
-            side=tables,
+            users=tables["users"],
+            items=tables["items"],
+            side=read_input_files(inputs.side, inputs.kinds),
             declared_positions=declared,
         )
 

@@ -38,7 +38,7 @@ def read_values(
     id_column: Any
     if isinstance(data, FileTable):
         where, id_column = data.where, data.columns[ids.kind]
-        values = _from_columns(_value_columns(data), form, where)
+        values = _from_columns([_parse_text(one) for one in _value_columns(data)], form, where)
     elif isinstance(data, Mapping):
         id_column, values = list(data), _from_rows(list(data.values()), form, where)
     elif is_frame(data):
@@ -64,6 +64,16 @@ def _is_enum(column: Any) -> bool:
 
 def _value_columns(table: FileTable) -> list[pl.Series]:
     return [column for role, column in table.columns.items() if role not in ("user", "item")]
+
+
+def _parse_text(column: pl.Series) -> pl.Series:
+    """Return a column of a table with numbers in the place of text that holds one."""
+    import polars as pl
+
+    if column.dtype != pl.String:
+        return column
+    numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
+    return numbers if numbers.null_count() == column.null_count() else column
 
 
 def _from_frame(frame: Any, kind: str, form: str, where: str) -> tuple[Any, Floats]:
@@ -128,14 +138,7 @@ def _from_sequence(data: Any, form: str, where: str) -> Floats:
 def _from_rows(rows: list[Any], form: str, where: str) -> Floats:
     """Return Python numbers, or vectors of any type, as an array; None is NaN."""
     if form == "number":
-        numbers = [np.nan if row is None else row for row in rows]
-        wrong = next((row for row in numbers if not _is_number(row)), None)
-        if wrong is not None:
-            raise InputError(
-                f"{where} has {wrong!r}, a {type(wrong).__name__}, which is no number; expected "
-                f"{_EXPECTED[form]}."
-            )
-        return np.array([float(row) for row in numbers], dtype=np.float64)
+        return _from_numbers(rows, where)
     vectors = [None if row is None else _read_vector(row, where) for row in rows]
     lengths = sorted({len(vector) for vector in vectors if vector is not None})
     if len(lengths) > 1 or 0 in lengths:
@@ -147,6 +150,17 @@ def _from_rows(rows: list[Any], form: str, where: str) -> Floats:
     empty = np.full(width, np.nan, dtype=np.float64)
     table = np.array([empty if vector is None else vector for vector in vectors])
     return table.reshape(len(rows), width)
+
+
+def _from_numbers(rows: list[Any], where: str) -> Floats:
+    numbers = [np.nan if row is None else row for row in rows]
+    wrong = next((row for row in numbers if not _is_number(row)), None)
+    if wrong is not None:
+        raise InputError(
+            f"{where} has {wrong!r}, a {type(wrong).__name__}, which is no number; expected "
+            f"{_EXPECTED['number']}."
+        )
+    return np.array([float(row) for row in numbers], dtype=np.float64)
 
 
 def _is_number(value: Any) -> bool:

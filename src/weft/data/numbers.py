@@ -108,7 +108,7 @@ def read_numbers(
     table = np.full((ids.size, *values.shape[1:]), np.nan, dtype=values.dtype)
     table[codes] = values
     _check_unique(codes, values, table, where=where, ids=ids)
-    is_missing = np.any(np.isnan(table.reshape(ids.size, -1)), axis=1)
+    is_missing = np.any(np.isnan(table), axis=tuple(range(1, table.ndim)))
     required = is_missing[: ids.size if num_required is None else num_required]
     missing = getattr(kind, "missing", np.nan)
     if missing == "error" and required.any():

@@ -10,8 +10,10 @@ import polars as pl
 
 from weft._choices import CandidatePool, choices
 from weft._input_kinds import SIDE_INPUTS
-from weft.data.readers.files import is_file, read_table
+from weft.data.number_files import read_input_files
+from weft.data.readers.files import read_table
 from weft.data.readers.pipes import check_pipes
+from weft.data.side_inputs import merge_inputs
 from weft.diagnostics import reading
 from weft.diagnostics.check_report import SEVERITIES, CheckReport, Effect, Finding, Input
 from weft.diagnostics.cross_table import check_across_tables
@@ -29,7 +31,9 @@ from weft.diagnostics.rejected_rows import (
 )
 from weft.diagnostics.what_if import DraftFinding, EffectEvaluator, Inputs, leave_metrics_out
 from weft.errors import SettingError, UnknownParameter, check_choice, check_type, did_you_mean
+from weft.evaluation.setting_rules import read_metrics
 from weft.evaluation.settings import EvaluationSettings
+from weft.metrics.registry import find_input_kinds
 
 if TYPE_CHECKING:
     from weft.config import Configuration
@@ -54,6 +58,7 @@ class CheckOptions(TypedDict, total=False):
     user_groups: Any
     item_clusters: Any
     item_features: Any
+    inputs: Mapping[str, Any] | None
     feature_separator: str | None
     relevance_threshold: float | None
     implicit: bool
@@ -76,11 +81,10 @@ def check(
 
     The arguments are those of `weft.evaluate`: `source` are lists (a file, a frame, `{user:
     [items]}`, `{user: {item: score}}`). `options` are user_groups, item_clusters, item_features,
-    feature_separator, relevance_threshold, implicit, candidates ("all", "cold", "warm" or "listed")
-    and profile. For each
-    finding, the metrics are evaluated again with the finding repaired or treated differently. Rows
-    that `weft.evaluate` rejects are findings of severity "error", not exceptions; a file that
-    cannot be read at all raises as usual.
+    inputs, feature_separator, relevance_threshold, implicit, candidates ("all", "cold", "warm" or
+    "listed") and profile. For each finding, the metrics are evaluated again with the finding
+    repaired or treated differently. Rows that `weft.evaluate` rejects are findings of severity
+    "error", not exceptions; a file that cannot be read at all raises as usual.
 
     >>> import weft
     >>> lists, truth = {"ann": ["tea", "rye"], "bob": ["rye"]}, {"ann": ["rye"], "bob": ["rye"]}
@@ -113,6 +117,8 @@ def check_models(
     The other arguments are those of `check`. `begin` receives the name of each step when it starts.
     """
     _check_names(sources, options)
+    side, settings = _split_options(options, train)
+    train = side.pop("train", None)
     check_pipes({**sources, "truth": truth, "train": train, "items": items})
     begin("reading the data")
     lists = {name: reading.read(source, name, use="lists") for name, source in sources.items()}
@@ -121,13 +127,14 @@ def check_models(
         train = reading.read(train, "train", use="timed")
     if items is not None:
         items = reading.read_items(items)
-    labels, settings = _split_options(options)
+    kinds = find_input_kinds(side, read_metrics(metrics))
+    side = read_input_files(side, kinds)
     # One model after the other, so that a fault of one model does not change values of another.
     findings: list[Finding] = []
     values: dict[str, Mapping[str, float]] = {}
     refused = []
     for name, table in lists.items():
-        inputs = Inputs(table, truth, train, items, labels)
+        inputs = Inputs(table, truth, train, items, side, kinds)
         run = EvaluationSettings.from_options(metrics=metrics, top_k=top_k, name=name, **settings)
         new, values[name], is_refused = _check_model(inputs, run, begin)
         findings += new
@@ -149,17 +156,13 @@ def _check_names(sources: Mapping[str, Any], options: CheckOptions) -> None:
             raise SettingError(f"a model cannot be called {name!r}; give it another name.")
 
 
-def _split_options(options: CheckOptions) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the labels, with files read once for all evaluations, and the settings."""
+def _split_options(options: CheckOptions, train: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the inputs of metrics, train among them, and the settings."""
     settings: dict[str, Any] = dict(options)
-    labels = {name: settings.pop(name, None) for name in SIDE_INPUTS}
+    named = {name: settings.pop(name, None) for name in SIDE_INPUTS}
+    side = merge_inputs(settings.pop("inputs", None), train=train, **named)
     check_choice("candidates", settings.get("candidates", "all"), choices(CandidatePool)[:-1])
-    labels = {
-        name: read_table(label, name) if is_file(label) else label
-        for name, label in labels.items()
-        if label is not None
-    }
-    return labels, settings
+    return side, settings
 
 
 def _check_model(
@@ -235,7 +238,7 @@ def check_configuration(
 
     A file of candidates is ignored: the metrics are those of all items.
     """
-    from weft.config.run import check_complete
+    from weft.config.run import check_complete, open_inputs
 
     evaluation = configuration.evaluation
     if not evaluation.all_metrics:
@@ -246,6 +249,8 @@ def check_configuration(
     assert configuration.data is not None
     data: dict[str, Any] = {name: file.file() for name, file in configuration.data.files().items()}
     data.pop("candidates", None)
+    if configuration.data.inputs:
+        data["inputs"] = open_inputs(configuration, reads_files=True)
     if not configuration.data.truth.ratings:
         table = read_table(data["truth"], "truth", use="timed")
         columns = {role: column for role, column in table.columns.items() if role != "rating"}

@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from weft._input_kinds import BUILT_IN_INPUTS
 from weft.data.evaluation_inputs import EvaluationInputs
+from weft.data.side_inputs import Kinds
 from weft.diagnostics.check_report import Effect, Finding
 from weft.diagnostics.reading import RawTable
 from weft.errors import MetricError, WeftError
@@ -24,18 +24,19 @@ KINDS = ("user", "item")
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of the evaluation of one model: lists, truth, train, catalogue, labels."""
+    """The inputs of the evaluation of one model: lists, truth, train, catalogue, side inputs."""
 
     lists: RawTable
     truth: RawTable
     train: RawTable | None
     items: pl.Series | None
-    labels: Mapping[str, Any]
+    side: Mapping[str, Any]  # other inputs of metrics
+    kinds: Kinds  # of each of them
 
     @property
     def available(self) -> set[str]:
         """The names of the inputs that exist, as `EvaluationSettings.resolve` takes them."""
-        return {"lists", *self.labels} | ({"train"} if self.train is not None else set())
+        return {"lists", *self.side} | ({"train"} if self.train is not None else set())
 
     def tables(self) -> dict[str, RawTable]:
         """Return all tables by name."""
@@ -65,8 +66,7 @@ class Inputs:
             items = pl.concat([items, *occurring]).unique(maintain_order=True)
         lists, truth = self.lists.for_evaluation(), self.truth.for_evaluation()
         train = None if self.train is None else self.train.for_evaluation()
-        kinds = BUILT_IN_INPUTS
-        return EvaluationInputs(lists, truth, train, items=items, side=self.labels, kinds=kinds)
+        return EvaluationInputs(lists, truth, train, items=items, side=self.side, kinds=self.kinds)
 
     def evaluate(self, settings: EvaluationSettings) -> tuple[Result | None, list[MetricFailure]]:
         """Return the result, None without metrics, and the metrics that fail on these data.

@@ -119,7 +119,7 @@ class MetricSet:
             self._groups[key] = MetricGroup(metric, () if spec.k is None else (spec.k,), (spec,))
         else:
             self.stateful[spec] = build_metric(
-                spec, metric_class=metric_class, inputs=inputs, **counting
+                spec, metric_class=metric_class, inputs=inputs, is_shared=True, **counting
             )
 
     def _build_layout(self, exposure: int | None) -> StateLayout:

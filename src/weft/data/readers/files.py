@@ -19,7 +19,7 @@ from weft.data.readers.paths import open_parts
 from weft.data.readers.pipes import PipeBuffer, read_pipe
 from weft.data.readers.ranx_files import read_ranx
 from weft.data.readers.role_assignment import ID_LISTS, ROLES_OF_USE, assign_roles
-from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
+from weft.data.readers.roles import ID_ROLES, is_number_role
 from weft.data.readers.row_errors import check_lines, check_rows, iter_locations
 from weft.data.readers.text_files import read_text
 from weft.data.readers.typed_files import read_typed
@@ -104,12 +104,12 @@ def read_table(
         return data
     file = data if isinstance(data, File) else File(Path(data))
     use = use or (where if where in ROLES_OF_USE else "lists")
-    where = f"{where} ({file.path})"
+    name, where = where, f"{where} ({file.path})"
     pipe = read_pipe(file.path, where)
     with open_parts(file.path, where, pipe) as parts:
         layouts = [detect_layout(part, file, use in ID_LISTS) for part in parts]
         _check_same_columns(layouts)
-        roles, unused = assign_roles(layouts[0], file.columns, use, where)
+        roles, unused = assign_roles(layouts[0], file.columns, use, where, name)
         columns, all_users = _read_columns(layouts, roles, file.ids, where, collect)
     if not len(next(iter(columns.values()))) and use in ("lists", "truth") and all_users is None:
         below = " below its header" if layouts[0].has_header else ""
@@ -174,6 +174,6 @@ def _fill_missing(columns: Mapping[str, pl.Series], where: str) -> dict[str, pl.
             row = int(columns[role].is_null().arg_true()[0])
             raise InputError(f"{where} has no {role} id in row {row}; every row needs one.")
     return {
-        role: column.fill_null(float("nan")) if role in NUMBER_ROLES else column
+        role: column.fill_null(float("nan")) if is_number_role(role) else column
         for role, column in columns.items()
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from weft._input_kinds import BUILT_IN_INPUTS, SIDE_INPUTS
 from weft.data.readers.layouts import FileLayout
 from weft.data.readers.paths import PartFile
 from weft.data.readers.roles import (
@@ -26,23 +27,28 @@ ROLES_OF_USE = {
     "timed": ("user", "item", "rating", "timestamp"),  # truth and train with their order in time
     "items": ("item",),
     "users": ("user",),
-    "user_groups": ("user", "label"),
-    "item_clusters": ("item", "label"),
-    "item_features": ("item", "label"),
 }
+# The role of the values of an input by its form. Vectors may also have a column per dimension.
+_ROLE_OF_FORM = {"label": "label", "features": "label", "number": "value", "vector": "vector"}
+ROLES_OF_USE |= {
+    f"{axis} {form}": (axis, role) for axis in ID_ROLES for form, role in _ROLE_OF_FORM.items()
+}
+ROLES_OF_USE |= {name: ROLES_OF_USE[BUILT_IN_INPUTS[name].use] for name in SIDE_INPUTS}
 ID_LISTS = ("items", "users")
-REQUIRED_ROLES = (*ID_ROLES, "label")
+_VALUE_ROLES = ("label", "value", "vector")  # of which a file of an input has one
+REQUIRED_ROLES = (*ID_ROLES, *_VALUE_ROLES)
 _TREC_USES = {"run": ("lists", "candidates"), "qrels": ("truth", "train", "timed", "candidates")}
 
 Assignment = tuple[dict[str, str], tuple[str, ...]]
 
 
 def assign_roles(
-    layout: FileLayout, declared: Mapping[str, str | int], use: str, where: str
+    layout: FileLayout, declared: Mapping[str, str | int], use: str, where: str, name: str = ""
 ) -> Assignment:
     """Return {role: column name} for a use, and the names of columns without a role.
 
-    `declared` maps roles to names or positions of columns (`File.columns`).
+    `declared` maps roles to names or positions of columns (`File.columns`). The values of an input
+    may be in the column with its `name`.
     """
     _check_trec_use(layout, use, where)
     names, wanted = list(layout.names), ROLES_OF_USE[use]
@@ -53,19 +59,27 @@ def assign_roles(
             f"expected a table with {', '.join(roles or wanted)} here."
         )
     if layout.has_header or layout.trec:
-        _assign_by_name(roles, layout, use, where)
+        _assign_by_name(roles, layout, use, where, name)
     elif not roles:
         roles = _assign_by_position(layout, wanted, where)
-    missing = [role for role in wanted if role in REQUIRED_ROLES and role not in roles]
-    if missing:
-        raise InputError(
-            f"{where}: {setting_ref('columns')} does not name the {missing[0]}; expected "
-            f"{', '.join(map(repr, wanted))} in a file without header."
-        )
+    if wanted[-1] == "vector" and not _is_list(layout, roles.get("vector")):
+        roles = _assign_dimensions(names, roles, wanted[0], where)
+    _check_complete(roles, wanted, where)
     known = set(roles.values())
     if use != "lists":
         known |= {str(find_column_name(names, role, where)) for role in COLUMNS}
     return roles, tuple(name for name in names if name not in known)
+
+
+def _check_complete(roles: Mapping[str, str], wanted: tuple[str, ...], where: str) -> None:
+    """Raise `InputError` if a column that a use requires was not found."""
+    for role in wanted:
+        found = "value 0" if role == "vector" and role not in roles else role
+        if role in REQUIRED_ROLES and found not in roles:
+            raise InputError(
+                f"{where}: {setting_ref('columns')} does not name the {role}; expected "
+                f"{', '.join(map(repr, wanted))} in a file without header."
+            )
 
 
 def _check_trec_use(layout: FileLayout, use: str, where: str) -> None:
@@ -161,13 +175,15 @@ def _check_no_ranks(layout: FileLayout, where: str) -> None:
         )
 
 
-def _assign_by_name(roles: dict[str, str], layout: FileLayout, use: str, where: str) -> None:
+def _assign_by_name(
+    roles: dict[str, str], layout: FileLayout, use: str, where: str, name: str
+) -> None:
     """Add the roles of columns with known names to `roles`."""
     names, wanted = list(layout.names), ROLES_OF_USE[use]
     others = [name for name in names if name not in roles.values()]
     may_have_rank = use == "lists" and not layout.trec
     for role in (*wanted, "rank") if may_have_rank else wanted:
-        if role in roles or role == "label":
+        if role in roles or role in _VALUE_ROLES:
             continue
         hint = (
             f"Say which column holds the {role} ids, with the setting "
@@ -176,10 +192,13 @@ def _assign_by_name(roles: dict[str, str], layout: FileLayout, use: str, where: 
         if role in ID_ROLES and len(names) == 1:
             _check_one_column(layout, use, where)
             roles[role] = names[0]
-        elif (name := find_column(others, role, where, hint=hint)) is not None:
-            roles[role] = name
-    if "label" in wanted and "label" not in roles:
-        roles["label"] = _label_column(names, roles, roles[wanted[0]], where)
+        elif (found := find_column(others, role, where, hint=hint)) is not None:
+            roles[role] = found
+    value = wanted[-1]
+    if value in _VALUE_ROLES and value not in roles:
+        column = _value_column(names, roles, value, where, name)
+        if column is not None:
+            roles[value] = column
 
 
 def _check_one_column(layout: FileLayout, use: str, where: str) -> None:
@@ -192,12 +211,38 @@ def _check_one_column(layout: FileLayout, use: str, where: str) -> None:
         )
 
 
-def _label_column(names: list[str], roles: dict[str, str], id_column: str, where: str) -> str:
-    others = [name for name in names if name not in roles.values()]
-    label = others[0] if len(others) == 1 else find_column_name(others, "label", where)
-    if label is None:
+def _value_column(
+    names: list[str], roles: dict[str, str], role: str, where: str, name: str
+) -> str | None:
+    """Return the column with the labels, numbers or vectors of ids: the only other one, the one
+    with the name of the input, or one with a known name; None for one column per dimension."""
+    others = [column for column in names if column not in roles.values()]
+    if len(others) == 1 or name in others:
+        return name if name in others else others[0]
+    found = find_column_name(others, role, where)
+    if found is None and role != "vector":
+        (id_column,) = roles.values()
         raise InputError(
-            f"{where} has the columns {names}; expected {id_column!r} and one with the labels. Say "
-            f"which: {setting_ref('columns', {'label': 'NAME'})}."
+            f"{where} has the columns {names}; expected {id_column!r} and one with the {role}s. "
+            f"Say which: {setting_ref('columns', {role: 'NAME'})}."
         )
-    return label
+    return found
+
+
+def _is_list(layout: FileLayout, column: str | None) -> bool:
+    """Return whether a column holds lists, as files with types may."""
+    types = None if column is None else layout.types.get(column)
+    return types == {list} or type(types).__name__ in ("List", "Array")
+
+
+def _assign_dimensions(
+    names: list[str], roles: dict[str, str], axis: str, where: str
+) -> dict[str, str]:
+    """Return the roles of vectors with one column per dimension: all columns but the ids."""
+    id_column = roles.get(axis)
+    others = [name for name in names if name != id_column]
+    if id_column is None or not others:
+        raise InputError(
+            f"{where} has the columns {names}; expected one of {axis} ids and one per dimension."
+        )
+    return {axis: id_column} | {f"value {number}": name for number, name in enumerate(others)}

@@ -17,12 +17,15 @@ _NAMES = {
     "score": "score prediction predicted_rating pred rating relevance value weight",
     "rank": "rank ranking position",
     "timestamp": "timestamp time date datetime ts",
+    "value": "value",
+    "vector": "vector vectors embedding embeddings",
     "label": "label group cluster feature user_group item_cluster item_feature",
 }
 COLUMNS = {role: tuple(names.split()) for role, names in _NAMES.items()}
 ID_ROLES = ("user", "item")
 NUMBER_ROLES = ("score", "rating", "rank")
-MAIN_ROLES = (*ID_ROLES, *NUMBER_ROLES, "timestamp", "label")
+VALUE_ROLE = "value"  # a number of an item or user; "value 0", "value 1", ... are dimensions
+MAIN_ROLES = (*ID_ROLES, *NUMBER_ROLES, "timestamp", "label", VALUE_ROLE, "vector")
 # Roles that a caller may declare, by the role that is meant if a kind of data lacks the first.
 SYNONYMS = {
     "score": "rating",
@@ -34,6 +37,11 @@ SYNONYMS = {
 ROLES = tuple(dict.fromkeys((*MAIN_ROLES, *SYNONYMS)))
 _RECBOLE_TYPE = re.compile(r":(token|token_seq|float|float_seq)$")  # suffix of RecBole's headers
 _IGNORED = re.compile(r"[\s_.\-]+")
+
+
+def is_number_role(role: str) -> bool:
+    """Return whether the column of a role holds numbers."""
+    return role in NUMBER_ROLES or role.partition(" ")[0] == VALUE_ROLE
 
 
 def fold(name: str) -> str:

@@ -19,7 +19,7 @@ from weft.data.readers.layouts import (
     json_rows,
 )
 from weft.data.readers.paths import PartFile
-from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
+from weft.data.readers.roles import ID_ROLES, is_number_role
 from weft.data.readers.scans import FIELD_SEPARATOR, collect, scan_lines, scan_parquet
 from weft.data.readers.text_rows import shorten, split_lines
 from weft.errors import InputError, setting_ref
@@ -230,7 +230,7 @@ def _check_id(value: str, role: str, ids: str, location: str) -> None:
 
 
 def _check_number(value: str, role: str, layout: FileLayout, position: int, location: str) -> None:
-    if role not in NUMBER_ROLES or value == "":
+    if not is_number_role(role) or value == "":
         return
     if is_number(value):
         digits = value.strip().lstrip("+-").lstrip("0")
@@ -270,7 +270,7 @@ def _check_json_lines(layout: FileLayout, roles: Mapping[str, str]) -> None:
                 )
             if role in ID_ROLES:
                 _check_json_id(value, role, name, types=layout.types[name], location=location)
-            elif role in NUMBER_ROLES:
+            elif is_number_role(role):
                 _check_json_number(value, role, name, location)
 
 

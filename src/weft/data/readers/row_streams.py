@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from weft.data.precision import EXACT_LIMIT
 from weft.data.readers.paths import HEAD_BYTES, find_compression, find_files
 from weft.data.readers.pipes import is_pipe
-from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
+from weft.data.readers.roles import ID_ROLES, is_number_role
 from weft.data.readers.scans import catch_panics, collect, scan_parquet
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class RowStream:
 
         schema = frame.collect_schema()
         suspects = _find_suspects(schema)
-        numbers = [name for name in schema if name in NUMBER_ROLES]
+        numbers = [name for name in schema if is_number_role(name)]
         invalid = [~pl.col(name).is_finite().fill_null(False) for name in numbers]
         tests = [each.any().alias(str(number)) for number, each in enumerate((*invalid, *suspects))]
         facts = collect(frame.select(pl.len().alias("rows"), *tests)).row(0)
@@ -129,7 +129,7 @@ def _find_suspects(schema: pl.Schema) -> list[pl.Expr]:
     ids = [name for name in schema if name in ID_ROLES]
     suspects = [pl.col(name).is_null() for name in ids]
     suspects += [pl.col(name) == "" for name in ids if schema[name] == pl.String]
-    suspects += [pl.col(name).abs() >= EXACT_LIMIT for name in schema if name in NUMBER_ROLES]
+    suspects += [pl.col(name).abs() >= EXACT_LIMIT for name in schema if is_number_role(name)]
     if "irregular" in schema:
         suspects.append(pl.col("irregular"))
     return suspects

@@ -10,7 +10,7 @@ from weft.data.precision import has_large_numbers
 from weft.data.readers.column_reader import CollectColumns
 from weft.data.readers.file_settings import SPACES
 from weft.data.readers.layouts import TREC_COMMENT, FileLayout
-from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
+from weft.data.readers.roles import ID_ROLES, is_number_role
 from weft.data.readers.row_errors import (
     check_quotes,
     check_rows,
@@ -67,10 +67,10 @@ def _has_suspect_rows(
     is_irregular = columns["irregular"].any()  # in CSV also rows whose last field is empty
     if is_irregular and (not is_csv or any(map(has_short_lines, layouts))):
         return True
-    numbers = [columns[role] for role in NUMBER_ROLES if role in columns]
+    numbers = [columns[role] for role in columns if is_number_role(role)]
     if any(map(has_large_numbers, numbers)) and any(map(has_long_integers, layouts)):
         return True
-    typed = columns.keys() & {*ID_ROLES, *NUMBER_ROLES}
+    typed = [role for role in columns if role in ID_ROLES or is_number_role(role)]
     return any(columns[role].null_count() for role in typed)
 
 
@@ -149,7 +149,7 @@ class _TextScan:
         for role, column in columns.items():
             if role in ID_ROLES:
                 columns[role] = _cast_ids(column, self._id_types[role])
-            elif role in NUMBER_ROLES and not self._parses_numbers:
+            elif is_number_role(role) and not self._parses_numbers:
                 columns[role] = column.str.strip_chars().cast(pl.Float64, strict=False)
         columns["irregular"] = pl.col("irregular")
         strings = {role for role, kind in self._id_types.items() if kind == "string"}
@@ -163,7 +163,7 @@ class _TextScan:
             return _scan_lines(layout)
         numbers = set()
         if self._parses_numbers:
-            numbers = {self._positions[role] for role in NUMBER_ROLES if role in self._positions}
+            numbers = {self._positions[role] for role in self._positions if is_number_role(role)}
         scan = pl.scan_csv(
             layout.part.plain,
             has_header=False,

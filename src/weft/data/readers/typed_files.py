@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weft.data.precision import find_inexact, has_large_numbers, inexact_integers
 from weft.data.readers.column_reader import CollectColumns
 from weft.data.readers.layouts import FileLayout
-from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
+from weft.data.readers.roles import ID_ROLES, is_number_role
 from weft.data.readers.row_errors import check_rows, has_long_integers, has_suspect_lines
 from weft.data.readers.scans import collect, scan_parquet
 from weft.errors import InputError, setting_ref
@@ -106,7 +106,7 @@ def convert_column(role: str, name: str, dtype: Any, *, is_string: bool) -> pl.E
         return column.cast(pl.Int64)
     if role in ID_ROLES:
         return column.cast(pl.String).cast(pl.Int64, strict=False)
-    return column.cast(pl.Float64) if role in NUMBER_ROLES else column
+    return column.cast(pl.Float64) if is_number_role(role) else column
 
 
 def _column_type(layout: FileLayout, role: str, name: str) -> Any:
@@ -116,7 +116,7 @@ def _column_type(layout: FileLayout, role: str, name: str) -> Any:
     types = layout.types[name]
     if layout.format == "parquet":
         return types
-    if role in NUMBER_ROLES:
+    if is_number_role(role):
         return pl.Float64() if types <= {int, float, bool} else pl.String()
     if types == {list}:
         return _list_type(layout, name)
@@ -140,14 +140,16 @@ def _list_type(layout: FileLayout, name: str) -> pl.List:
     import polars as pl
 
     inner = {type(value) for row in layout.sample for value in row.get(name) or ()}
-    return pl.List(pl.Int64 if inner == {int} else pl.String)
+    if inner and inner <= {int, float}:
+        return pl.List(pl.Int64 if inner == {int} else pl.Float64)
+    return pl.List(pl.String)
 
 
 def _check_types(layout: FileLayout, types: _Types, roles: Mapping[str, str], ids: str) -> None:
     """Raise `InputError` for ids that are neither integers nor strings, and for non-numbers."""
     for role, dtype in types.items():
         if error := describe_wrong_type(role, dtype):
-            if role in NUMBER_ROLES:
+            if is_number_role(role):
                 check_rows([layout], roles, ids)  # raises for JSON Lines
             first = _first_string(layout, roles[role], dtype)
             raise InputError(
@@ -162,7 +164,7 @@ def describe_wrong_type(role: str, dtype: Any) -> str:
     is_string = dtype in (pl.String, pl.Categorical) or isinstance(dtype, pl.Enum)
     if role in ID_ROLES and not (dtype.is_integer() or is_string):
         return f"{role} ids are integers or strings"
-    if role in NUMBER_ROLES and not (dtype.is_numeric() or dtype == pl.Boolean):
+    if is_number_role(role) and not (dtype.is_numeric() or dtype == pl.Boolean):
         return f"a {role} must be a number"
     return ""
 
@@ -210,8 +212,8 @@ def _check_exact(
     """Raise `InputError` for integers that float64 has rounded."""
     large = {
         role: roles[role]
-        for role in NUMBER_ROLES
-        if role in roles and has_large_numbers(columns[role])
+        for role in roles
+        if is_number_role(role) and has_large_numbers(columns[role])
     }
     for layout in layouts if large else ():
         if layout.format == "jsonl" and has_long_integers(layout):
@@ -230,7 +232,7 @@ def check_exact_columns(
 ) -> None:
     """Raise `InputError` for integers that float64 rounds, in the columns of some roles."""
     for role, name in roles.items():
-        rows = find_inexact(frame[name] if role in NUMBER_ROLES else [])
+        rows = find_inexact(frame[name] if is_number_role(role) else [])
         if len(rows):
             row = int(rows[0])
             location = f"{row_name} {start + row}"

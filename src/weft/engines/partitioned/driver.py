@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from weft._choices import CandidatePool, choices
-from weft._input_kinds import BUILT_IN_INPUTS
+from weft._input_kinds import InputKind
 from weft.data import Vocabulary
 from weft.data.dataset import GlobalStats
 from weft.data.evaluation_inputs import LISTS_NAME_USERS
@@ -30,13 +30,19 @@ from weft.data.slices import UserSlice, parse_slices
 from weft.data.sources import Factors, Model
 from weft.data.topk_items import TopKItems
 from weft.engines.partitioned.global_stats import (
-    ITEM_SIDE_INPUTS,
-    Arguments,
     Origins,
     add_slice_edges,
     build_global_stats,
     build_partition_run,
     summarize,
+)
+from weft.engines.partitioned.input_arguments import (
+    ITEM_SIDE_INPUTS,
+    Arguments,
+    input_key,
+    item_inputs,
+    spread_inputs,
+    user_inputs,
 )
 from weft.engines.partitioned.partition_results import (
     PartialState,
@@ -84,6 +90,7 @@ def take_user_inputs(
     With `has_table_names`, strings may also be names of tables. Raises an error for settings that
     are wrong or unsupported, before any data is read.
     """
+    arguments = spread_inputs(arguments)
     _check_supported(arguments, has_lists=has_lists, engine=engine)
     positions = _read_positions(arguments)
     arguments = {**arguments, **{f"{kind}s": None for kind in positions.declared}}
@@ -96,6 +103,10 @@ def take_user_inputs(
     if _names_pool(arguments["candidates"], has_table_names=has_table_names):
         del inputs["candidates"]
     remaining = {**arguments, **dict.fromkeys(inputs, _IN_PARTITIONS), "source": None}
+    for name, kind in user_inputs(arguments).items():
+        _check_partitioned(name, kind, engine)
+        inputs[input_key(name)] = arguments["inputs"][name]
+        remaining["inputs"] = {**remaining["inputs"], name: _IN_PARTITIONS}
     for each in slices:
         if each.source is not None:
             inputs[each.where] = each.source
@@ -108,6 +119,15 @@ def take_user_inputs(
     run = _build_empty_run(remaining, origins, _empty_stats(remaining, slices))
     _check_mergeable(run, engine)
     return inputs, remaining, positions
+
+
+def _check_partitioned(name: str, kind: InputKind, engine: str) -> None:
+    if kind.form == "vector":
+        raise SettingError(
+            f"{name} is a vector per user, and {engine} partitions numbers and labels of users "
+            "only; evaluate it in one process with weft.evaluate.",
+            setting="inputs",
+        )
 
 
 def _read_positions(arguments: Arguments) -> PositionalIds:
@@ -136,11 +156,6 @@ def _check_supported(arguments: Arguments, *, has_lists: bool, engine: str) -> N
         raise SettingError(
             f"{setting_ref('checkpoint')} is for an evaluation in one process; {engine} itself "
             "computes again what is lost. Leave it out."
-        )
-    if arguments["inputs"] is not None:
-        raise SettingError(
-            f"{setting_ref('inputs')} is not supported on {engine} yet; evaluate in one process "
-            "with weft.evaluate."
         )
     for name in ("truth", "train", "candidates", "items", "item_clusters"):
         data = arguments[name]
@@ -211,9 +226,15 @@ def evaluate_partitions(
     those of `take_user_inputs`, with the inputs about items as `weft.evaluate` takes them.
     """
     slices = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
-    summary = summarize(partitions, origins, [each.where for each in slices if each.cut is None])
+    labels = {
+        input_key(name): kind.form == "label" for name, kind in user_inputs(arguments).items()
+    }
+    labels |= {each.where: True for each in slices if each.cut is None}
+    summary = summarize(partitions, origins, labels)
     stats = build_global_stats(summary, origins, arguments, positions)
-    arguments = {**arguments, **dict.fromkeys(ITEM_INPUTS)}  # the stats have them
+    # The stats have the inputs about items.
+    arguments = {**arguments, **dict.fromkeys(ITEM_INPUTS)}
+    arguments["inputs"] = dict.fromkeys(arguments["inputs"], _IN_PARTITIONS)
     stats = add_slice_edges(partitions, arguments, origins, stats)
     run = _build_empty_run(arguments, origins, stats)
     evaluate_users = partial(
@@ -305,7 +326,7 @@ def _empty_stats(arguments: Arguments, slices: Sequence[UserSlice]) -> GlobalSta
     totals = None
     if arguments["train"] is not None:
         totals = TrainTotals(np.zeros(items.size, dtype=np.int64), 0)
-    given: dict[str, Any] = {name: {} for name in ITEM_SIDE_INPUTS if arguments[name] is not None}
-    labels = read_item_inputs(given, BUILT_IN_INPUTS, items, num_in_order=0)
-    names = ["user_groups", *(each.where for each in slices)]
+    kinds = {name: kind.without_error() for name, kind in item_inputs(arguments).items()}
+    labels = read_item_inputs({name: {} for name in kinds}, kinds, items, num_in_order=0)
+    names = ["user_groups", *user_inputs(arguments), *(each.where for each in slices)]
     return GlobalStats(items, totals, labels, dict.fromkeys(names, GroupNames((), [])))

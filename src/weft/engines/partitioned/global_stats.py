@@ -11,19 +11,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from weft._input_kinds import BUILT_IN_INPUTS, SIDE_INPUTS
 from weft.data import Label, Vocabulary, read_labels
 from weft.data.common_ids import NO_HITS, check_common_items, no_common_user
 from weft.data.dataset import GlobalStats
 from weft.data.evaluation_inputs import read_ids
 from weft.data.label_readers import number_labels
 from weft.data.labels import GroupNames
+from weft.data.number_files import read_input_files
 from weft.data.popularity import TrainTotals
 from weft.data.positions import PositionalIds, describe_ids
 from weft.data.readers.files import is_file, read_table
 from weft.data.side_inputs import read_item_inputs, with_separator
 from weft.data.slices import are_integers, format_ranges, parse_slices, slice_numbers
 from weft.data.vocabulary import distinct_ids
+from weft.engines.partitioned.input_arguments import (
+    ITEM_SIDE_INPUTS,
+    Arguments,
+    input_key,
+    item_inputs,
+)
 from weft.engines.partitioned.order_statistics import PartitionedFloats
 from weft.engines.partitioned.partitions import (
     InputOrigin,
@@ -43,11 +49,9 @@ from weft.metrics.profiles import find_profile
 if TYPE_CHECKING:
     import polars as pl
 
-Arguments = Mapping[str, Any]  # those of `weft.evaluate`, by name
 Origins = Mapping[str, InputOrigin]  # by input
 
 _MAX_EXAMPLES = 3  # ids that a message shows
-ITEM_SIDE_INPUTS = tuple(name for name in SIDE_INPUTS if BUILT_IN_INPUTS[name].axis == "item")
 
 
 def build_partition_run(
@@ -65,6 +69,10 @@ def build_partition_run(
             slices[name] = {**definition, "of": table} if isinstance(definition, dict) else table
     inputs |= {"slices": slices or None, "progress": False, "checkpoint": None, "items": None}
     inputs |= {name: stats.item_inputs.get(name) for name in ITEM_SIDE_INPUTS}
+    inputs["inputs"] = {
+        name: tables[input_key(name)] if input_key(name) in tables else stats.item_inputs.get(name)
+        for name in arguments["inputs"]
+    }
     data, settings = read_arguments({**arguments, **inputs})
     return PreparedEvaluation(data, settings, stats).start(data.source)
 
@@ -92,15 +100,17 @@ class PartitionSummary:
 
 
 def summarize(
-    partitions: Partitions[Partition], origins: Origins, label_slices: Sequence[str]
+    partitions: Partitions[Partition], origins: Origins, labels: Mapping[str, bool]
 ) -> PartitionSummary:
-    """Return the summary of all partitions; `label_slices` are the slices by labels."""
-    summarize_each = partial(_summarize_partition, origins=origins, label_slices=label_slices)
+    """Return the summary of all partitions; `labels` are inputs and slices besides user_groups with
+    a label (True) or a number (False) of each user.
+    """
+    summarize_each = partial(_summarize_partition, origins=origins, label_names=labels)
     return map_reduce(partitions, summarize_each, _combine_summaries)
 
 
 def _summarize_partition(
-    partition: Partition, origins: Origins, label_slices: Sequence[str]
+    partition: Partition, origins: Origins, label_names: Mapping[str, bool]
 ) -> PartitionSummary:
     import polars as pl
 
@@ -112,10 +122,11 @@ def _summarize_partition(
     }
     known = Vocabulary.from_data("user", list(users.values()), origin="source")
     labels = {}
-    for name in ("user_groups", *label_slices):
+    for name in ("user_groups", *label_names):
         if name in tables:
             user_labels = read_labels(tables[name], name, known, num_in_order=0)
-            labels[name] = frozenset(user_labels.names), user_labels.num_unknown
+            names = frozenset(user_labels.names if label_names.get(name, True) else ())
+            labels[name] = names, user_labels.num_unknown
     users["source"] = users.get("users", users.get("source", users["truth"]))
     num_users = Counter[str]({name: len(ids) for name, ids in users.items()})
     both = _union([users["source"], users["truth"]])
@@ -209,9 +220,10 @@ def build_global_stats(
     }
     notes = (*_overlap_notes(summary, origins), *positions.notes(ids))
     item_inputs = _read_item_inputs(arguments, items)
+    inputs = {input_key(name): name for name in arguments["inputs"]}
     groups = {
-        name: GroupNames(number_labels(list(names), name)[0], None, num_unknown)
-        for name, (names, num_unknown) in summary.labels.items()
+        inputs.get(key, key): GroupNames(number_labels(list(names), key)[0], None, num_unknown)
+        for key, (names, num_unknown) in summary.labels.items()
     }
     listed = [kind for kind in ("user", "item") if arguments[f"{kind}s"] is not None]
     described = describe_ids(positions.sizes, listed, has_lists="source" in origins)
@@ -219,14 +231,10 @@ def build_global_stats(
 
 
 def _read_item_inputs(arguments: Arguments, items: Vocabulary) -> dict[str, Any]:
-    given = {
-        name: read_table(data, name) if is_file(data) else data
-        for name in ITEM_SIDE_INPUTS
-        if (data := arguments[name]) is not None
-    }
+    kinds = with_separator(item_inputs(arguments), arguments["feature_separator"])
+    given = {name: arguments["inputs"].get(name, arguments.get(name)) for name in kinds}
     in_order = 0 if arguments["items"] is None else items.size
-    kinds = with_separator(BUILT_IN_INPUTS, arguments["feature_separator"])
-    return read_item_inputs(given, kinds, items, num_in_order=in_order)
+    return read_item_inputs(read_input_files(given, kinds), kinds, items, num_in_order=in_order)
 
 
 def _check_rows(summary: PartitionSummary, origins: Origins, positions: PositionalIds) -> None:

@@ -37,7 +37,7 @@ def assign_roles(
 def _file_use(argument: str) -> str:
     if argument == "source":
         return "lists"
-    return "user_groups" if argument.startswith("slices[") else argument
+    return "user_groups" if argument.startswith(("slices[", "inputs[")) else argument
 
 
 def read_local(data: Any, argument: str) -> tuple[dict[str, pl.DataFrame], InputOrigin]:

@@ -17,7 +17,8 @@ from weft.data import Interactions, Labels
 from weft.data.dataset import EvaluationData, GlobalStats
 from weft.data.interactions import hash_sums_by_id
 from weft.data.sorted_values import SortedValues
-from weft.engines.partitioned.global_stats import Arguments, Origins, build_partition_run
+from weft.engines.partitioned.global_stats import Origins, build_partition_run
+from weft.engines.partitioned.input_arguments import Arguments
 from weft.engines.partitioned.order_statistics import PartitionedIntegers
 from weft.engines.partitioned.partitions import Partition, Partitions
 from weft.evaluation.contributions import (

@@ -102,6 +102,10 @@ class RayJob:
         for name in ITEM_INPUTS:
             if is_dataset(arguments[name]):
                 arguments[name] = collect_dataset(arguments[name], name)
+        arguments["inputs"] = {
+            name: collect_dataset(data, name) if is_dataset(data) else data
+            for name, data in arguments["inputs"].items()
+        }
         for argument, data in self.inputs.items():
             self._open(argument, data)
         if isinstance(source, Factors):

@@ -123,6 +123,9 @@ def _evaluate(
     reader = SparkReader(spark, counts_rows=parts is None)
     for name in ITEM_INPUTS:
         arguments[name] = reader.collect_items(arguments[name], name)
+    arguments["inputs"] = {
+        name: reader.collect_items(data, name) for name, data in arguments["inputs"].items()
+    }
     partitions = results = None
     keeps_results = False
     try:

@@ -4,6 +4,7 @@ metrics inside a metric.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,18 @@ def build_spec(metric: BaseMetric) -> MetricSpec:
         value = int(threshold) if threshold.is_integer() else threshold
         params.append(("relevance_threshold", as_value(value)))
     return MetricSpec(type(metric).__name__, tuple(params), metric.k)
+
+
+def build_state_name(metric: BaseMetric) -> str:
+    """Return a name from class, parameters, settings and, unless they are shared, inputs."""
+    named = {} if metric._is_shared else metric.own_inputs()
+    inputs = " ".join(value.fingerprint() for value in named.values())
+    module = type(metric).__module__
+    if module.startswith("weft.metrics."):  # by family, so that a metric may change its module
+        module = f"weft.metrics.{metric.family.replace('-', '')}"
+    name = f"{module} {type(metric).__qualname__} {metric._definition}"
+    description = f"of {name} {metric.spec.definition} {metric.settings()} {inputs}"
+    return re.sub(r"\W+", "_", description).rstrip("_")
 
 
 def check_same_metric(metric: BaseMetric, other: BaseMetric) -> None:

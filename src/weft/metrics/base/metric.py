@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, closing
 from typing import Any, ClassVar
@@ -35,10 +34,11 @@ from weft.metrics.base.block_interface import (
     copy_preds,
     wrap_update,
 )
-from weft.metrics.base.identity import build_spec, check_same_metric
+from weft.metrics.base.identity import build_spec, build_state_name, check_same_metric
+from weft.metrics.base.metric_type import MetricType
 from weft.metrics.base.shared_batches import SHARED_BATCHES
 from weft.metrics.base.stateful import Bounds as Bounds
-from weft.metrics.base.stateful import MetricType, StatefulMetric
+from weft.metrics.base.stateful import StatefulMetric
 from weft.metrics.declarations import (
     METRIC_SETTINGS,
     check_needs,
@@ -100,6 +100,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
     _REQUIRED_COMPONENTS: ClassVar[Set[MetricBlock] | None] = None
     _definition: ClassVar[int] = 0
     _is_formula: bool = False  # True inside an evaluator, which keeps the sums: no states
+    _is_shared: bool = False  # True inside an evaluator, of which partitions have other inputs
     _own_state: str
     faults_on_device: Tensor  # counts of DEFERRED_ERRORS, where `update` does not synchronize
     # The author's `update`, which takes blocks; None for metrics that take the batch itself.
@@ -216,15 +217,9 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
 
     def own_state_name(self) -> str:
         """Return a state name that no other metric has: it depends on class, parameters, settings
-        and inputs.
+        and, unless partitions share it, on the inputs.
         """
-        inputs = " ".join(value.fingerprint() for value in self.own_inputs().values())
-        module = type(self).__module__
-        if module.startswith("weft.metrics."):  # by family, so that a metric may change its module
-            module = f"weft.metrics.{self.family.replace('-', '')}"
-        name = f"{module} {type(self).__qualname__} {self._definition}"
-        description = f"of {name} {self.spec.definition} {self.settings()} {inputs}"
-        return re.sub(r"\W+", "_", description).rstrip("_")
+        return build_state_name(self)
 
     # ----------------------------------------------------------------------------------------------
     # Batches

@@ -5,11 +5,8 @@ plots.
 from __future__ import annotations
 
 import functools
-import inspect
-from abc import ABCMeta
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,17 +14,8 @@ from torchmetrics.metric import Metric as TorchMetric
 from torchmetrics.utilities import dim_zero_cat, dim_zero_max, dim_zero_min, dim_zero_sum
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from weft._input_kinds import InputKind
-from weft.data.devices import DEFERRED_ERRORS, dtype_preserving
-from weft.data.side_inputs import read_positional_inputs
+from weft.data.devices import dtype_preserving
 from weft.errors import InputError, SettingError, UnknownParameter, did_you_mean
-from weft.metrics.declarations import (
-    SIZES,
-    constructor_parameters,
-    missing_input_error,
-    own_parameters,
-    required_inputs,
-)
 
 Bounds = tuple[float | None, float | None]
 State = Tensor | list[Tensor]
@@ -64,77 +52,6 @@ _DTYPES = (
     torch.bool,
 )
 _MAX_DIMENSIONS = 8
-
-
-class MetricType(ABCMeta):
-    """Adds the states of a metric after its constructor has run, among them the number of its rows
-    under a name that no other metric has.
-
-    TorchMetrics' `MetricCollection` shares one state between metrics whose states have the same
-    names and equal values after the first batch, as any two metrics without a hit do. The unique
-    name prevents that, and also that states are loaded into or merged with another metric."""
-
-    definitions: ClassVar[Counter[str]] = Counter()
-
-    @property
-    def __signature__(cls) -> inspect.Signature:
-        """The constructor's parameters with those of its base classes, for `help` and editors."""
-        parameters = constructor_parameters(cls).values()
-        return inspect.Signature(sorted(parameters, key=lambda parameter: parameter.kind))
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        standalone = kwargs.pop("standalone", True)
-        own_threshold = kwargs.pop("own_threshold", None)
-        inputs = _take_inputs(cls, kwargs)
-        _check_inputs(cls, required_inputs(cls), inputs)
-        metric: Any = cls.__new__(cls)  # type: ignore[call-arg, arg-type]
-        # Before the constructor, which may read them.
-        metric.__dict__ |= {"inputs": inputs, "own_threshold": own_threshold}
-        # A metric inside an evaluator needs no states, and preparing them takes most of the time.
-        # Authors' classes may rely on what TorchMetrics prepares.
-        metric.__dict__["_is_formula"] = not standalone and cls.__module__.startswith(
-            "weft.metrics."
-        )
-        metric.__init__(*args, **kwargs)
-        _check_inputs(cls, metric.needed_inputs(), inputs)
-        if not standalone:
-            return metric
-        metric.add_states()
-        errors = torch.zeros(len(DEFERRED_ERRORS))
-        metric.add_state("faults_on_device", errors, dist_reduce_fx="sum", persistent=False)
-        metric._own_state = metric.own_state_name()
-        metric.add_state(
-            metric._own_state,
-            torch.zeros((), dtype=torch.int64),
-            dist_reduce_fx="sum",
-            persistent=any(metric._persistent.values()),  # saved if other states are
-        )
-        return metric
-
-
-def _take_inputs(metric: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the inputs that a metric declares in `needs` among its arguments, encoded by position.
-
-    Those that are no parameters of its constructor are removed from the arguments."""
-    declared: Mapping[str, InputKind] = metric.needs
-    if not declared:
-        return {}
-    given = {name: arguments[name] for name in declared if arguments.get(name) is not None}
-    sizes = {name: arguments.get(name) for name in SIZES}
-    inputs = read_positional_inputs(given, declared, **sizes)
-    own = own_parameters(metric)
-    for name in (*SIZES, *declared):
-        if name not in own:
-            arguments.pop(name, None)
-        elif name in given:
-            arguments[name] = inputs[name]
-    return {name: inputs[name] for name in given}
-
-
-def _check_inputs(metric: Any, needed: Set[str], inputs: Mapping[str, Any]) -> None:
-    """Raise `MissingInput` if a metric lacks declared inputs that it needs."""
-    if missing := (needed & metric.needs.keys()) - inputs.keys():
-        raise missing_input_error({metric.__name__: missing}, metric.needs, standalone=True)
 
 
 class StatefulMetric(TorchMetric):
