@@ -47,7 +47,9 @@ def _read_mapping(values: Mapping[Any, Any], source: str) -> LabelledValues:
     labelled: LabelledValues = {}
     for key, value in values.items():
         labels = key if isinstance(key, tuple) else (key,)
-        if not labels or not all(isinstance(label, (str, int, float)) for label in labels):
+        # Fractions are labels of inputs, which come in tuples; alone they are rather a mistake.
+        is_mistake = isinstance(key, float) or not labels
+        if is_mistake or not all(isinstance(label, (str, int, float)) for label in labels):
             raise SettingError(
                 f"{source} returned a dict with the key {key!r}; keys are labels, such as 'young' "
                 "or ('young', 'drama')."
