@@ -102,8 +102,10 @@ def test_yaml_blocks_load(block, tmp_path):
 
 
 def paths_in(document):
-    for section in ("data", "models"):
-        for file in document.get(section, {}).values():
+    data = dict(document.get("data", {}))
+    inputs = data.pop("inputs", {})
+    for section in (data, inputs, document.get("models", {})):
+        for file in section.values():
             yield (
                 file.get("path", file.get("recommendation_file"))
                 if isinstance(file, dict)

@@ -284,6 +284,21 @@ def test_states_keep_inputs(tmp_path):
         ListRevenue(K, price=PRICES).merge_state(ListRevenue(K, price=[1.0] * ITEMS))
 
 
+@pytest.mark.parametrize("name", ["ListRevenue", "MeanNorm"])
+def test_conformance_checks_make_inputs(name):
+    outcomes = weft.testing.check_metric(name)
+    assert outcomes["ignores_the_order_of_users"] == "passed"
+
+
+def test_results_name_their_inputs():
+    result = weft.evaluate(SCORES, TRUTH, **options())
+    other = weft.evaluate(SCORES, TRUTH, **options(inputs={**BY_POSITION, "price": [1] * ITEMS}))
+    digests, others = (one.provenance["fingerprint"] for one in (result, other))
+    assert digests["price"] != others["price"] and digests["budget"] == others["budget"]
+    text = rerun(ReportContext({"one": result}))[0][1]
+    assert "inputs={" in text and "'price': price" in text and "'budget': budget" in text
+
+
 def test_unused_inputs_are_noted():
     result = weft.evaluate(SCORES, TRUTH, metrics="nDCG", top_k=K, inputs={"price": PRICES})
     assert "price was given, but no metric of this run reads it (ListRevenue does)" in result.notes

@@ -75,11 +75,12 @@ class EvaluationData(EncodedInteractions):
     derived: dict[str, Any]
 
     def input_digests(self) -> dict[str, str | None]:
-        """Return digests of truth and train."""
+        """Return digests of truth, train and the other inputs of metrics."""
         if "digests" not in self.derived:
             self.derived["digests"] = {
                 "truth": digest_sums(hash_sums_by_id(self.truth, self.users, self.items)),
                 "train": None if self.train is None else self.train.interactions.fingerprint(),
+                **{name: value.fingerprint() for name, value in self.side.items()},
             }
         digests: dict[str, str | None] = self.derived["digests"]
         return digests

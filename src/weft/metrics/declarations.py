@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 SIZES = {"num_users": "the number of users", "num_items": "the number of items of the catalogue"}
 # Settings that all metrics of a run share, so that they are not part of a name.
 METRIC_SETTINGS = ("relevance_threshold", "ties", "seed", "empty_users")
+# Names that inputs of metrics cannot have, because arguments and digests have them.
+_TAKEN_NAMES = {"k", "inputs", "nan_scores", "source", "source_kind", "truth", "users", "items"}
+_TAKEN_NAMES |= {"candidates", *SIZES, *METRIC_SETTINGS}
 _STARRED = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
@@ -96,9 +99,11 @@ def check_needs(metric: str, needs: object) -> None:
             "{'price': weft.ItemNumbers()}."
         )
     for name, kind in needs.items():
-        if not isinstance(name, str) or not name.isidentifier():
+        is_free = isinstance(name, str) and name.isidentifier() and name not in _TAKEN_NAMES
+        if not is_free:
             raise SettingError(
-                f"{metric} declares an input named {name!r}; expected a name as of a variable."
+                f"{metric} declares an input named {name!r}; expected a name as of a variable, and "
+                f"none of {', '.join(sorted(_TAKEN_NAMES))}."
             )
         if not isinstance(kind, InputKind):
             raise SettingError(

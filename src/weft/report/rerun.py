@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from weft._input_kinds import SIDE_INPUTS
+from weft._input_kinds import NAMED_INPUTS, SIDE_INPUTS
 from weft.data.positions import POSITIONS
 from weft.errors import SettingError
 from weft.evaluation.result import Result
@@ -96,7 +96,7 @@ def _python_call(group: Mapping[str, Result]) -> str:
         f"{name}={POSITIONS!r}" if ids.get(name) == POSITIONS else f"{name}={name}"
         for name in _inputs(result)
     ]
-    arguments += _metric_arguments(result) + _setting_arguments(result)
+    arguments += _other_inputs(result) + _metric_arguments(result) + _setting_arguments(result)
     if result.per_user is not None:
         arguments.append("per_user=True")
     if "fingerprint" not in result.provenance:
@@ -134,6 +134,7 @@ def _inputs(result: Result) -> list[str]:
     if fingerprint.get("train") is not None:
         names.add("train")
     names |= {name for name, origin in ids.items() if origin in ("given", POSITIONS)}
+    names |= fingerprint.keys() & set(SIDE_INPUTS)
     if fingerprint.get("source_kind") == "model" and ids.get("users") == POSITIONS:
         names.discard("users")  # the rows of a truth that is a matrix
     if "users_without_group" in result.counts:
@@ -145,6 +146,13 @@ def _inputs(result: Result) -> list[str]:
             continue
     order = ("train", "users", "items", *SIDE_INPUTS)
     return sorted(names & set(order), key=order.index)
+
+
+def _other_inputs(result: Result) -> list[str]:
+    """Return the argument `inputs`, with the inputs that have no argument of their own."""
+    known = {"truth", "source", "source_kind", "candidates", *NAMED_INPUTS}
+    names = [name for name in result.provenance.get("fingerprint", {}) if name not in known]
+    return [f"inputs={{{', '.join(f'{name!r}: {name}' for name in names)}}}"] if names else []
 
 
 def _metric_arguments(result: Result) -> list[str]:

@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from weft._input_kinds import BUILT_IN_INPUTS
+from weft._input_kinds import BUILT_IN_INPUTS, InputKind
 from weft.data.side_inputs import read_positional_inputs
 from weft.errors import InputError
 from weft.evaluation.evaluator import Evaluator
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.names import MetricSpec
-from weft.metrics.registry import build_metric
+from weft.metrics.registry import build_metric, needs_cutoff, prototype
 
 NUM_USERS, NUM_ITEMS = 23, 17
+
+
+def _declared_inputs(spec: MetricSpec) -> Mapping[str, InputKind]:
+    """Return the inputs that the metric of a name declares, by name."""
+    cutoff = (spec.k or 1) if needs_cutoff(spec.name) else spec.k
+    return prototype(spec.with_cutoff(cutoff)).declared_inputs()
+
+
+def _make_values(kind: InputKind) -> list[Any]:
+    """Return values of all users or items for an input of a kind; some are missing if they may."""
+    numbers = range(NUM_USERS if kind.axis == "user" else NUM_ITEMS)
+    values: list[Any] = [float(number * 7 % 11) / 4 + 0.25 for number in numbers]
+    if kind.form == "vector":
+        values = [[math.sin(number), math.cos(2 * number), 1.0] for number in numbers]
+    elif kind.form == "label":
+        values = ["abc"[number % 3] for number in numbers]
+    elif kind.form == "features":
+        return [{number % 3, number % 4} - {3} for number in numbers]
+    if getattr(kind, "missing", None) != "error":
+        values[5] = None
+    return values
 
 
 class Subject:
@@ -24,7 +46,8 @@ class Subject:
     not candidates.
 
     All inputs are available: train (no two items are equally popular, one is cold), labels (some
-    are missing) and features."""
+    are missing), features, and what the metric declares (some is missing, if that has a meaning).
+    """
 
     def __init__(self, spec: MetricSpec, tolerance: float) -> None:
         self.order_only = True
@@ -43,19 +66,23 @@ class Subject:
             "item_clusters": [1, 2, 2, 3, None] * (NUM_ITEMS // 5) + [3] * (NUM_ITEMS % 5),
             "item_features": [{number % 3, number % 4} - {3} for number in range(NUM_ITEMS)],
         }
+        self.kinds = {**BUILT_IN_INPUTS, **_declared_inputs(spec)}
+        for name in self.kinds.keys() - self.inputs.keys():
+            self.inputs[name] = _make_values(self.kinds[name])
         self.spec = spec
         self.spec = self.build().spec
 
     def build(self, spec: MetricSpec | None = None) -> BaseMetric:
         """Return the metric, or another one, with all inputs in the form that a run gives."""
-        inputs = read_positional_inputs(self.inputs, BUILT_IN_INPUTS, **self.sizes)
+        inputs = read_positional_inputs(self.inputs, self.kinds, **self.sizes)
         return build_metric(spec or self.spec, inputs=inputs)
 
     def with_items(self, order: Tensor) -> dict[str, Any]:
         """Return the inputs with the items in another order."""
         inputs = {**self.inputs, "train": self.inputs["train"][:, order]}
-        for name in ("item_clusters", "item_features"):
-            inputs[name] = [self.inputs[name][number] for number in order]
+        for name, kind in self.kinds.items():
+            if kind.axis == "item":
+                inputs[name] = [self.inputs[name][number] for number in order]
         return inputs
 
     def values(
@@ -74,7 +101,7 @@ class Subject:
         users = torch.arange(len(scores)) if users is None else users
         spec = self.spec if k is None else self.spec.with_cutoff(k)
         inputs = self.inputs if inputs is None else inputs
-        evaluator = Evaluator([spec], mask_seen=False, **self.sizes, **inputs)
+        evaluator = Evaluator([spec], mask_seen=False, **self.sizes, inputs=inputs)
         for start in range(0, len(scores), batch):
             rows = slice(start, start + batch)
             evaluator.update(scores[rows], target[rows], users[rows])

@@ -62,7 +62,7 @@ from weft.errors import InputError, SettingError, setting_ref
 from weft.evaluation.result import Result
 from weft.evaluation.runner import EvaluationRun
 from weft.evaluation.setting_rules import read_metrics, split_candidates
-from weft.metrics.declarations import constructor_parameters
+from weft.metrics.declarations import own_parameters
 from weft.metrics.registry import all_metrics
 
 if TYPE_CHECKING:
@@ -185,8 +185,7 @@ def _check_mergeable(run: EvaluationRun, engine: str) -> None:
     counting = [
         str(spec)
         for spec, metric in run.evaluator.metric_set.classes.items()
-        if "num_users" in constructor_parameters(metric)
-        and not metric.__module__.startswith("weft.")
+        if "num_users" in own_parameters(metric) and not metric.__module__.startswith("weft.")
     ]
     if counting:
         raise SettingError(
@@ -282,6 +281,9 @@ def _build_result(
     fingerprint: dict[str, Any] = dict.fromkeys(("truth", "train", "source"))
     fingerprint |= {name: digest_sums(sums) for name, sums in merged.digests.items()}
     fingerprint["source_kind"] = merged.source_kind
+    fingerprint |= {
+        name: value.fingerprint() for name, value in run.dataset.stats.item_inputs.items()
+    }
     if run.candidates.are_per_user:
         fingerprint["candidates"] = run.candidates.fingerprint()
     result = run.result(contributions, fingerprint)
