@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import oracles_diversity
+import oracles_novelty
 from oracle_world import (
     Label,
     User,
@@ -42,7 +44,6 @@ from oracles import (
     user_value,
 )
 from oracles_lists import gain_of
-from oracles_novelty import USER_METRICS as NOVELTY
 from oracles_ratings import SCORED, Cell
 
 
@@ -280,7 +281,8 @@ USER_METRICS: dict[str, Callable[..., float]] = {
     "ACLT": aclt,
     "APLT": aplt,
     "ARP": arp,
-    **NOVELTY,
+    **oracles_novelty.USER_METRICS,
+    **oracles_diversity.USER_METRICS,
 }
 
 
@@ -556,6 +558,7 @@ GLOBAL_METRICS: dict[str, Callable[..., float]] = {
     "ItemMADRating": item_mad_rating,
     "UserMADRanking": user_mad_ranking,
     "UserMADRating": user_mad_rating,
+    **oracles_diversity.GLOBAL_METRICS,
 }
 CELL_METRICS: dict[str, Callable[..., dict[tuple[Label, ...], float]]] = {
     "BiasDisparityBS": bs_cells,
@@ -573,6 +576,7 @@ TARGETS = ("BiasDisparityBS", "BiasDisparityBR", "BiasDisparityBD")
 LOWER_IS_BETTER = (*RATING, "Gini", "ARP", "PopREO", "PopRSP", "REO", "RSP", "EucDistance")
 LOWER_IS_BETTER += ("LogLoss", "NE", "ECE")
 LOWER_IS_BETTER += ("ItemMADRanking", "ItemMADRating", "UserMADRanking", "UserMADRating")
+LOWER_IS_BETTER += oracles_diversity.LOWER_IS_BETTER
 
 
 def part(given: Any, k: int | None) -> tuple[str, int | None, dict[str, Any]]:

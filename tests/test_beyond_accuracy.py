@@ -99,6 +99,12 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     "Gini": every(denominator=("N-1", "N"), users=USERS),
     "ShannonEntropy": every(base=("e", 2), normalized=(False, True), users=USERS)
     + every(base=("e", 2), users=USERS, weights=("lists",)),
+    "Personalization": every(overlap=("k", "cosine"), users=USERS),
+    "ILD": every(distance=("category", "hamming", "jaccard", "cooccurrence"), users=USERS),
+    "ILS": every(distance=("category", "jaccard", "cooccurrence"), users=USERS),
+    "CategoryDiversity": every(users=USERS),
+    "CategoryEntropy": every(weight=("uniform", "geometric", "log", "reciprocal"), users=USERS)
+    + every(weight=("geometric",), p=(0.5,)),
     "SRecall": every(denominator=("relevant", "catalogue"), numerator=("relevant", "list")),
     "ACLT": every(pop_ratio=RATIOS, users=USERS),
     "APLT": every(pop_ratio=RATIOS, users=USERS, denominator=("k", "list")),

@@ -32,11 +32,36 @@ def run(metric, lists=LISTS, **changes):
         ("MIUF(cold_items=skip)@4", 1.722222, None),  # evidently
         ("SelfInformation@4", 2.833333, [3, 2.75, 2.75]),
         ("Surprisal@4", 0.916667, [1, 0.875, 0.875]),  # RePlay
+        ("ILD(distance=category)@4", 0.777778, [0.666667, 0.833333, 0.833333]),  # PyG
+        # recommenders
+        ("ILD(distance=cooccurrence)@4", 0.685730, [1, 0.292893, 0.764298]),
+        ("ILS(distance=cooccurrence)@4", 1 - 0.685730, None),
+        ("Personalization@4", 0.333333, None),  # PyG, recmetrics
+        ("Personalization(overlap=cosine)@4", 0.333333, None),
+        ("CategoryDiversity@4", 0.666667, [0.5, 0.75, 0.75]),  # RePlay
+        ("CategoryEntropy@4", 1.333333, [1, 1.5, 1.5]),
+        # LensKit's with 1e-6 added to each count
+        (
+            "CategoryEntropy(weight=geometric)@4",
+            1.323859,
+            [0.995253, 1.491003, 1.485323],
+        ),
     ],
 )
 def test_values_on_example(metric, value, by_user):
-    result = run(metric)
+    check(metric, value, by_user)
+
+
+def check(metric, value, by_user=None, **changes):
+    result = run(metric, **changes)
     assert result.values[0].value == pytest.approx(value, abs=5e-7)
     if by_user is not None:
         users = dict(zip(result.per_user["user"], result.per_user[result.values[0].name]))
         assert [users[user] for user in "abc"] == pytest.approx(by_user, abs=5e-7)
+
+
+def test_hamming_distance_on_example():
+    """RecTools, with the binary features A (1, 0), B (0, 1), C (1, 1)."""
+    sets = {"A": ["x"], "B": ["y"], "C": ["x", "y"]}
+    features = {item: sets[category] for item, category in CATEGORIES.items()}
+    check("ILD(distance=hamming)@4", 1, [0.666667, 1.166667, 1.166667], item_features=features)

@@ -1511,7 +1511,7 @@ def test_situations_have_undefined_values(situations):
         for name, result in situations.items()
     }
     assert (
-        undefined["plain"] < 5
+        undefined["plain"] < len(situations["plain"].values) / 20
         and min(undefined[name] for name in ("no truth", "nothing offered", "everything missing"))
         > 20
     )
@@ -2035,7 +2035,7 @@ def test_notes_unused_labels(name):
     result = weft.evaluate(TWO_LISTS, TWO_TRUTHS, metrics="nDCG", top_k=2, **one)
     (note,) = unused_notes(result)
     assert note.startswith(f"{name} was given, but no metric of this run reads it (")
-    assert {"item_features": "SRecall does"}.get(name, "BiasDisparityBD") in note
+    assert {"item_features": "SRecall"}.get(name, "BiasDisparityBD") in note
     distributed = evaluate_locally(TWO_LISTS, TWO_TRUTHS, metrics="nDCG", top_k=2, **one)
     assert unused_notes(distributed) == [note]
     readers = {"user_groups": "UserMADRanking", "item_clusters": "RSP", "item_features": "SRecall"}

@@ -147,7 +147,13 @@ def test_profiles_match_one_process(profile):
 
 def test_metric_variants_match_one_process():
     variants = [name for name in VARIANTS if not has_trait(name, "needs_all_scores")]
+    variants = [name for name in variants if "cooccurrence" not in name]
     both(LISTS, TRUTH, metrics=variants, top_k=[3], train=TRAIN, **LABELS)
+
+
+def test_refuses_cooccurrence_in_the_train_of_all_users():
+    with pytest.raises(weft.errors.SettingError, match="needs the train interactions of"):
+        evaluate(LISTS, TRUTH, parts=3, metrics="ILD(distance=cooccurrence)@3", train=TRAIN)
 
 
 def test_bootstrap_of_all_metrics_matches_one_process():

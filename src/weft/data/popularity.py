@@ -17,7 +17,7 @@ from weft.data.devices import DeviceColumn
 from weft.data.interaction_readers import read_interactions
 from weft.data.interactions import Interactions
 from weft.data.labels import Labels
-from weft.data.tensors import PaddedRows
+from weft.data.tensors import RowLookup
 from weft.data.vocabulary import Vocabulary
 from weft.errors import SettingError, check_float, setting_ref
 
@@ -94,9 +94,24 @@ class Train:
         return np.array_equal(mine.users, others.users) and np.array_equal(mine.items, others.items)
 
     @cached_property
-    def on_device(self) -> PaddedRows:
+    def on_device(self) -> RowLookup:
         """The interactions for lookups on any device."""
-        return PaddedRows(self.interactions)
+        return RowLookup(self.interactions)
+
+    @cached_property
+    def users_of_items(self) -> RowLookup:
+        """The users of each item, for lookups on any device."""
+        rows = self.interactions
+        return RowLookup(
+            Interactions.from_codes(
+                rows.items, rows.users, rows.values, self.num_items, rows.num_users
+            )
+        )
+
+    @property
+    def is_partial(self) -> bool:
+        """True if these are the interactions of a partition of the users."""
+        return self._totals is not None
 
     def fingerprint(self) -> str:
         """Return a short digest of the interactions."""
@@ -148,6 +163,11 @@ class Train:
         It is computed for each number of interactions, of which there are far fewer than items."""
         values = function(torch.arange(len(self._num_items_by_count), dtype=torch.float64))
         return DeviceColumn(values.index_select(0, torch.as_tensor(self.item_counts)))
+
+    @cached_property
+    def is_warm(self) -> DeviceColumn:
+        """1 for items with an interaction, 0 for others."""
+        return self.by_count(lambda counts: (counts > 0).double())
 
     @cached_property
     def popularity_bins(self) -> PopularityBins:

@@ -169,8 +169,8 @@ class SparseRows(RaggedRows):
         return SparseRows(offsets, self.items[mask], self.values[mask], self.num_items)
 
 
-class PaddedRows:
-    """Interactions of all users, to be looked up on the device that has the user numbers."""
+class RowLookup:
+    """The interactions of all users, to be looked up on the device that has the user numbers."""
 
     def __init__(self, interactions: Interactions) -> None:
         self._offsets = DeviceColumn(torch.as_tensor(interactions.offsets))
@@ -179,12 +179,21 @@ class PaddedRows:
         self._num_items = interactions.num_items
 
     def select(self, users: Tensor) -> SparseRows:
-        """Return the rows of some users, each padded to the longest; unknown users are empty."""
+        """Return the rows of some users; unknown users are empty.
+
+        Where the host cannot read the lengths, each row is padded to the longest."""
         device, last = users.device, len(self._offsets) - 2
         offsets, items = self._offsets.to(device), self._items.to(device)
         row = users.clamp(0, max(0, last))
         first = offsets[row]
         length = torch.where(row == users, offsets[(row + 1).clamp(max=last + 1)] - first, 0)
+        if is_host_readable(device):
+            starts = torch.nn.functional.pad(length.cumsum(0), (1, 0))
+            index = torch.repeat_interleave(first - starts[:-1], length)
+            selected = items[index.add_(torch.arange(len(index)))]
+            return SparseRows(
+                starts, selected, torch.ones(len(index), dtype=torch.float64), self._num_items
+            )
         index = torch.arange(self.max_length, device=device)
         is_valid = index < length[:, None]
         selected = items[torch.where(is_valid, first[:, None] + index, 0)]

@@ -1,6 +1,4 @@
-"""Diversity: how evenly recommendations spread over the items, and how many of a user's interests
-a list covers.
-"""
+"""How evenly recommendations spread over the items, and how much the lists of users differ."""
 
 from __future__ import annotations
 
@@ -11,12 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft._input_kinds import built_in_inputs
 from weft.batch.topk import TopK
-from weft.data import Features
 from weft.errors import SettingError, check_bool, check_choice, check_int
-from weft.metrics.accumulators import Contribution, ItemAccumulator, ItemExposure
-from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
+from weft.metrics.accumulators import Accumulator, Contribution, ItemAccumulator, ItemExposure
+from weft.metrics.base.formulas import POPULATIONS
 from weft.metrics.base.metric import Bounds
 from weft.metrics.base.summed import SummedTopKMetric
 from weft.metrics.registry import register
@@ -36,17 +32,18 @@ class _Spread(SummedTopKMetric):
         self.num_items = check_int("num_items", num_items, least=0)
         self.users = check_choice("users", users, POPULATIONS)
 
-    def accumulators(self) -> tuple[ItemAccumulator, ...]:
+    def accumulators(self) -> tuple[Accumulator, ...]:
         return (ItemExposure(self.num_items, self.users),)
 
 
 @dataclass(frozen=True)
 class ItemListShares(ItemAccumulator):
-    """The share of each item in a list cut at k, 1 / its length, summed over lists: of all users
-    ("lists") or of those with a relevant item ("evaluated").
+    """The share of each item in a list cut at k, 1 / its length ** power, summed over lists: of all
+    users ("lists") or of those with a relevant item ("evaluated").
     """
 
     users: str = "lists"
+    power: float = 1
     is_per_position = True
 
     def contributions(self, topk: TopK) -> Contribution:
@@ -54,7 +51,8 @@ class ItemListShares(ItemAccumulator):
         is_counted = (items >= 0) & (topk.positions[: topk.cutoffs[-1], None] <= topk.k)
         if self.users == "evaluated":
             is_counted = is_counted & (topk.num_relevant > 0)[:, None]
-        shares = torch.where(is_counted, 1 / topk.list_length.clamp(min=1)[:, None], 0)
+        share = 1 / topk.list_length.clamp(min=1) ** self.power
+        shares = torch.where(is_counted, share[:, None], 0)
         columns = torch.arange(len(topk.cutoffs), device=items.device)
         return Contribution(shares, items.clamp(min=0) * len(topk.cutoffs) + columns)
 
@@ -94,7 +92,8 @@ class Gini(_Spread):
         self.denominator = check_choice("denominator", denominator, ("N-1", "N"))
 
     def compute_value(self, state: StateView) -> Tensor:
-        exposure, n = state.at_items(*self.accumulators()), self.num_items
+        n = self.num_items
+        exposure = state.at_items(ItemExposure(n, self.users))
         if n <= 1:
             return torch.where(exposure.sum() > 0, 0.0, torch.nan).to(exposure.dtype)
         # Many items are in equally many lists. For m of them with a items below, 2j - N - 1 sums to
@@ -176,111 +175,74 @@ class ShannonEntropy(_Spread):
         return nats if self.base == "e" else nats / math.log(2)
 
 
+@dataclass(frozen=True)
+class NumLists(Accumulator):
+    """The number of lists with an item: of all users ("lists") or of those with a relevant item
+    ("evaluated").
+    """
+
+    users: str = "lists"
+    has_cutoffs = False
+    count_rows = slice(0, 1)
+
+    @property
+    def num_rows(self) -> int:
+        return 1
+
+    def contributions(self, topk: TopK) -> Contribution:
+        is_counted = topk.batch.lengths > 0
+        if self.users == "evaluated":
+            is_counted = is_counted & (topk.batch.num_relevant > 0)
+        return Contribution(is_counted[:, None].to(topk.k.dtype))
+
+
 @register
-class SRecall(UserAverageTopKMetric):
-    """Subtopic recall: of the features of a user's relevant items, the share that the relevant
-    items in the list have.
+class Personalization(_Spread):
+    """How much lists differ between users: 1 minus the mean over all pairs of users of the overlap
+    of their lists. 1 if no two users share an item, 0 if all have the same items.
 
-    Items carry sets of features, such as genres. `denominator="catalogue"` divides by all features
-    of the catalogue instead; `numerator="list"` counts the features of all items in the list, so
-    that the value may exceed 1.
+    `overlap`: the common items ÷ k (`"k"`), or ÷ the root of the product of the lengths of both
+    lists (`"cosine"`), which makes a difference for lists shorter than k. `users="evaluated"`
+    counts the lists of users with a relevant item only.
 
-    Edge cases: users whose relevant items have no feature are left out (with
-    `denominator="catalogue"` they count 0); items without features add none.
+    Edge cases: empty lists are left out; undefined for fewer than two lists.
 
-    Example: the relevant items have two genres; the one in the list has the first of them.
+    Example: two users share one of two items.
 
     >>> import torch, weft
-    >>> genres = {0: ["drama"], 1: ["comedy", "drama"], 2: ["horror"]}
-    >>> metric = weft.metrics.SRecall(k=2, item_features=genres, num_items=3)
-    >>> metric.update(torch.tensor([[0.9, 0.1, 0.5]]), torch.tensor([[1, 1, 0]]))
+    >>> metric = weft.metrics.Personalization(k=2, num_items=3)
+    >>> scores = torch.tensor([[0.9, 0.5, 0.1], [0.9, 0.1, 0.5]])
+    >>> metric.update(scores, torch.tensor([[1, 0, 0], [0, 0, 1]]))
     >>> metric.compute()
     tensor(0.5000, dtype=torch.float64)
     """
 
-    family = "diversity"
-    needs = built_in_inputs("item_features")
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
-    undefined = "no user has a relevant item with a feature"
+    undefined = "fewer than two lists have an item"
     reference = (
-        "Zhai, Cohen and Lafferty (2003), Beyond independent relevance: methods and evaluation "
-        "metrics for subtopic retrieval, doi 10.1145/860435.860440"
+        "Zhou et al. (2010), Solving the apparent diversity-accuracy dilemma of recommender "
+        "systems, doi 10.1073/pnas.1000488107"
     )
 
-    def __init__(
-        self,
-        k: int,
-        *,
-        denominator: str = "relevant",
-        numerator: str = "relevant",
-        **settings: Any,
-    ) -> None:
+    def __init__(self, k: int, *, overlap: str = "k", **settings: Any) -> None:
         super().__init__(k, **settings)
-        self._features: Features = self.inputs["item_features"]
-        self.denominator = check_choice("denominator", denominator, ("relevant", "catalogue"))
-        self.numerator = check_choice("numerator", numerator, ("relevant", "list"))
-        self.is_exposure_metric = self.numerator == "list"
-        if (self.numerator, self.denominator) == ("list", "relevant"):
-            self.bounds = (0.0, None)
+        self.overlap = check_choice("overlap", overlap, ("k", "cosine"))
 
-    def user_values(self, topk: TopK) -> Tensor:
-        batch = topk.batch
-        relevant = batch.relevant
-        relevant_items = relevant.fill_invalid(relevant.items, -1)
-        by_cutoff = in_relevant = self._count_features(
-            topk, relevant.rows, items=relevant_items, positions=batch.hit_positions
-        )
-        if self.numerator == "list":
-            rows, positions = torch.meshgrid(
-                torch.arange(batch.size, device=batch.device),
-                torch.arange(batch.depth, device=batch.device),
-                indexing="ij",
-            )
-            by_cutoff = self._count_features(
-                topk,
-                rows.reshape(-1),
-                items=batch.items.reshape(-1),
-                positions=positions.reshape(-1),
-            )
-        covered = by_cutoff[:, :-1].cumsum(1)
-        if self.denominator == "relevant":
-            total = in_relevant.sum(1, keepdim=True)
-            return covered / torch.where(total > 0, total, torch.nan)
-        num_features = len(self._features.names)
-        return covered / num_features if num_features else torch.full_like(covered, torch.nan)
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return self._items(), NumLists(self.users)
 
-    def _count_features(
-        self, topk: TopK, rows: Tensor, *, items: Tensor, positions: Tensor
-    ) -> Tensor:
-        """Return the number of distinct features of each row by the first cut-off that includes
-        them, `[batch, cut-offs + 1]`; the last column is for features beyond all cut-offs.
+    def _items(self) -> ItemAccumulator:
+        if self.overlap == "k":
+            return ItemExposure(self.num_items, self.users)
+        return ItemListShares(self.num_items, self.users, power=0.5)
 
-        `items` (-1 = none) with their rows and positions, `[n]` each."""
-        num_positions, width = topk.batch.depth + 1, len(topk.cutoffs) + 1
-        size = topk.batch.size
-        key = self._feature_keys(rows, items, positions, size=size, num_positions=num_positions)
-        key = key.sort().values
-        pair = key.div(num_positions, rounding_mode="floor")
-        is_first = torch.ones_like(pair, dtype=torch.bool)
-        is_first[1:] = pair[1:] != pair[:-1]
-        row = pair.div_(max(1, len(self._features.names)), rounding_mode="floor")
-        cutoff = topk.cutoff_index.index_select(0, key.remainder_(num_positions))
-        counts = torch.zeros((size + 1) * width, dtype=topk.k.dtype, device=key.device)
-        counts.index_add_(0, cutoff.add_(row, alpha=width), is_first.to(counts.dtype))
-        return counts.view(-1, width)[:-1]
-
-    def _feature_keys(
-        self, rows: Tensor, items: Tensor, positions: Tensor, *, size: int, num_positions: int
-    ) -> Tensor:
-        """Return (row, feature, position) of each feature of each item as one integer: in sorted
-        order the first position of a (row, feature) pair comes first.
-
-        Row `size` is for items without a feature."""
-        index, code = self._features.lookup(items)
-        num_features = max(1, len(self._features.names))
-        row = torch.where(code < 0, size, rows.index_select(0, index))
-        key = row.mul_(num_features).add_(code.clamp(min=0))
-        key = key.mul_(num_positions).add_(positions.index_select(0, index))
-        # 32 bits sort faster and take less memory.
-        return key.int() if (size + 1) * num_features * num_positions < 1 << 31 else key
+    def compute_value(self, state: StateView) -> Tensor:
+        # The sum of squares over items has the overlap of each ordered pair of users, and of each
+        # list with itself: c_i for all its items, or 1.
+        items, users = state.at_items(self._items()), state[NumLists(self.users)][0]
+        num_pairs = torch.where(users > 1, users * (users - 1), torch.nan)
+        if self.overlap == "k":
+            assert state.k is not None
+            return 1 - (items * (items - 1)).sum() / (num_pairs * state.k)
+        return 1 - ((items * items).sum() - users) / num_pairs

@@ -1,0 +1,112 @@
+"""Variety of the categories of a list. Items carry sets of features, such as genres."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft._input_kinds import built_in_inputs
+from weft.batch.topk import TopK
+from weft.data import Features
+from weft.errors import check_choice
+from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
+from weft.metrics.base.metric import Bounds
+from weft.metrics.browsing import DEFAULT_P, BrowsingModel
+from weft.metrics.feature_sums import FeatureSums, reduce_list_features
+from weft.metrics.registry import register
+
+
+class _CategoryMetric(UserAverageTopKMetric):
+    """A number per list that depends on the categories of its items."""
+
+    family = "diversity"
+    needs = built_in_inputs("item_features")
+    higher_is_better = True
+    is_exposure_metric = True
+    undefined = "no list has an item with a feature"
+    reference = (
+        "Castells, Hurley and Vargas (2015), Novelty and diversity in recommender systems, "
+        "doi 10.1007/978-1-4899-7637-6_26"
+    )
+
+    def __init__(self, k: int, *, users: str = "lists", **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self._features: Features = self.inputs["item_features"]
+        self.users = check_choice("users", users, POPULATIONS)
+
+
+@register
+class CategoryDiversity(_CategoryMetric):
+    """The number of different categories in a list ÷ k, averaged over lists.
+
+    Categories are item features; an item with several counts for each. The value exceeds 1 if a
+    list has more categories than items. `users="evaluated"` counts the lists of users with a
+    relevant item only.
+
+    Edge cases: items without features add none; empty lists are left out.
+
+    Example: the two items of the list have two genres in all.
+
+    >>> import torch, weft
+    >>> genres = {0: ["drama"], 1: ["comedy", "drama"], 2: ["horror"]}
+    >>> metric = weft.metrics.CategoryDiversity(k=2, item_features=genres, num_items=3)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute()
+    tensor(1., dtype=torch.float64)
+    """
+
+    bounds: Bounds = (0.0, None)
+    undefined = "all lists are empty"
+
+    def user_values(self, topk: TopK) -> Tensor:
+        counts = reduce_list_features(
+            self._features, topk, lambda sums: sums.sum_rows((sums.values > 0).to(topk.k.dtype))
+        )
+        return counts / torch.where(topk.list_length > 0, topk.k, torch.nan)
+
+
+@register
+class CategoryEntropy(_CategoryMetric):
+    """The entropy of the categories of a list, -Σ q log2 q with q the share of a category, averaged
+    over lists.
+
+    Categories are item features; an item with m of them gives 1/m to each. `weight` of the item
+    at position r: 1 (`"uniform"`), p^(r - 1) (`"geometric"`), 1 / log2(r + 1) (`"log"`) or 1/r
+    (`"reciprocal"`); all but the first count the first positions most. `users="evaluated"` counts
+    the lists of users with a relevant item only.
+
+    Edge cases: items without features add nothing; lists without a feature are left out.
+
+    Example: of two items, one is a drama and the other a comedy and a drama: shares of 3/4 and 1/4.
+
+    >>> import torch, weft
+    >>> genres = {0: ["drama"], 1: ["comedy", "drama"], 2: ["horror"]}
+    >>> metric = weft.metrics.CategoryEntropy(k=2, item_features=genres, num_items=3)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute()
+    tensor(0.8113, dtype=torch.float64)
+    """
+
+    bounds: Bounds = (0.0, None)
+
+    def __init__(
+        self, k: int, *, weight: str = "uniform", p: float = DEFAULT_P, **settings: Any
+    ) -> None:
+        super().__init__(k, **settings)
+        self._browsing = BrowsingModel(weight, p)
+        self.weight, self.p = self._browsing.weight, self._browsing.p
+
+    def user_values(self, topk: TopK) -> Tensor:
+        weights = self._browsing.weights(topk.positions)
+        return reduce_list_features(self._features, topk, _entropy, weights=weights, is_shared=True)
+
+
+def _entropy(sums: FeatureSums) -> Tensor:
+    """Return the entropy in bits of the shares of each row, NaN if all sums are 0."""
+    total = sums.sum_rows(sums.values)
+    total = torch.where(total > 0, total, torch.nan)
+    logs = sums.sum_rows(torch.special.xlogy(sums.values, sums.values))
+    return (total.log() - logs / total).clamp(min=0) / math.log(2)
