@@ -76,7 +76,8 @@ class Features:
         offsets, codes = self.offsets.to(items.device), self.codes.to(items.device)
         known = items.clamp(min=0)
         first = offsets.index_select(0, known)
-        counts = torch.where(items < 0, 0, offsets.index_select(0, known + 1) - first)
+        after = offsets.index_select(0, (known + 1).clamp_(max=self.size))  # 0 of no items
+        counts = torch.where(items < 0, 0, after - first)
         indices = torch.arange(len(items), device=items.device)
         if is_host_readable(items.device):
             index = torch.repeat_interleave(indices, counts)

@@ -71,18 +71,17 @@ def cooccurrence_distances(train: Train, topk: TopK) -> tuple[Tensor, Tensor]:
     num_users = max(1, train.interactions.num_users)
     lists = topk.batch.items[:, : topk.cutoffs[-1]]
     step = max(1, _TILE_VALUES // max(num_users, lists.shape[1] * users_of.max_length))
-    norms = train.popularity.to(lists.device).clamp(min=1).sqrt()
     squares = []
     for items in torch.split(lists, step):
-        sums = norms.new_zeros(len(items) * num_users)
-        square, by_cutoff = norms.new_zeros(len(items)), []
+        sums = topk.k.new_zeros(len(items) * num_users)
+        square, by_cutoff = topk.k.new_zeros(len(items)), []
         for start, stop in zip((0, *topk.cutoffs), topk.cutoffs):
             span = items[:, start:stop]
             entries = users_of.select(span.reshape(-1))
             list_row = entries.rows.div(max(1, span.shape[1]), rounding_mode="floor")
             slot = list_row * num_users + entries.items
-            norm = norms.index_select(0, span.reshape(-1).clamp(min=0))
-            weight = entries.valid_ones / norm.index_select(0, entries.rows)
+            norm = train.popularity.lookup(span.reshape(-1)).sqrt()
+            weight = entries.valid_ones / norm.index_select(0, entries.rows).clamp(min=1)
             before = sums.index_select(0, slot)
             after = sums.index_add_(0, slot, weight).index_select(0, slot)
             square = square.index_add(0, list_row, weight * (before + after))
