@@ -2035,7 +2035,7 @@ def test_notes_unused_labels(name):
     result = weft.evaluate(TWO_LISTS, TWO_TRUTHS, metrics="nDCG", top_k=2, **one)
     (note,) = unused_notes(result)
     assert note.startswith(f"{name} was given, but no metric of this run reads it (")
-    assert {"item_features": "SRecall"}.get(name, "BiasDisparityBD") in note
+    assert {"item_features": "CategoryDiversity"}.get(name, "BiasDisparityBD") in note
     distributed = evaluate_locally(TWO_LISTS, TWO_TRUTHS, metrics="nDCG", top_k=2, **one)
     assert unused_notes(distributed) == [note]
     readers = {"user_groups": "UserMADRanking", "item_clusters": "RSP", "item_features": "SRecall"}
