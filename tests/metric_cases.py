@@ -60,6 +60,8 @@ VARIANTS = [
     "ILD(distance=jaccard, users=evaluated)",
     "ILD(distance=cooccurrence)",
     "ILS(distance=jaccard)",
+    "Calibration(divergence=js)",
+    "Calibration(divergence=hellinger, users=evaluated)",
     "CategoryEntropy(weight=geometric, p=0.5)",
     "SRecall(denominator=catalogue, numerator=list)",
     "APLT(denominator=list, users=evaluated, pop_ratio=0.5)",

@@ -137,11 +137,47 @@ def category_entropy(
     return -math.fsum(share * math.log2(share) for share in shares.values())
 
 
+def calibration(
+    world: World,
+    user: User,
+    k: int,
+    divergence: str = "kl",
+    alpha: float = 0.01,
+    users: str = "lists",
+) -> float:
+    """Divergence of the category shares of the user's train, p, and of the list, q; NaN without a
+    category in either.
+    """
+    seen = [item for owner, item in train_cells(world) if owner == user]
+    items = ranked(world, user, k)
+    p = category_shares(world, seen, [1.0] * len(seen))
+    q = category_shares(world, items, [1.0] * len(items))
+    if not p or not q or user not in counted(world, users):
+        return NAN
+    both = [(p.get(label, 0.0), q.get(label, 0.0)) for label in {*p, *q}]
+    if divergence == "hellinger":
+        return math.sqrt(math.fsum((math.sqrt(a) - math.sqrt(b)) ** 2 for a, b in both) / 2)
+    if divergence == "js":
+        return jensen_shannon(both)
+    return math.fsum(a * math.log2(a / ((1 - alpha) * b + alpha * a)) for a, b in both if a)
+
+
+def jensen_shannon(both: Sequence[tuple[float, float]]) -> float:
+    """Mean divergence, in bits, of two distributions from their mean."""
+    return (
+        math.fsum(
+            part * math.log2(part / ((a + b) / 2)) for a, b in both for part in (a, b) if part
+        )
+        / 2
+    )
+
+
 USER_METRICS: dict[str, Callable[..., float]] = {
     "ILD": ild,
     "ILS": ils,
+    "Calibration": calibration,
     "CategoryDiversity": category_diversity,
     "CategoryEntropy": category_entropy,
 }
 GLOBAL_METRICS: dict[str, Callable[..., float]] = {"Personalization": personalization}
-LOWER_IS_BETTER = ("ILS",)
+LOWER_IS_BETTER = ("ILS", "Calibration")

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from oracle_world import User, World, counted, popularity, ranked, train_cells
-from oracles import NAN
+from oracles import NAN, relevant
 
 
 def list_novelty(
@@ -82,8 +82,35 @@ def surprisal(
     return list_novelty(world, user, k, novelties, **how)
 
 
+def new_to_user(world: World, user: User, k: int, users: str = "lists") -> float:
+    """Share of the list that is not in the user's train; NaN for an empty list."""
+    items = ranked(world, user, k)
+    if not items or user not in counted(world, users):
+        return NAN
+    return sum((user, item) not in train_cells(world) for item in items) / len(items)
+
+
+def serendipity(world: World, user: User, k: int, definition: str = "popularity") -> float:
+    """Mean over the list of max((N + 1 - p) / N - (N + 1 - rank_i) / N, 0) of relevant items, the
+    rank dense by train interactions, the last term 0 for items without any.
+    """
+    case, counts, n = world.cases()[user], popularity(world), world.num_items
+    if not relevant(case) or not train_cells(world):
+        return NAN
+    ranks = {count: rank for rank, count in enumerate(sorted(set(counts), reverse=True), start=1)}
+    items = ranked(world, user, k)
+    total = 0.0
+    for position, item in enumerate(items, start=1):
+        expected = (n + 1 - ranks[counts[item]]) / n if counts[item] else 0.0
+        if item in relevant(case):
+            total += max((n + 1 - position) / n - expected, 0)
+    return total / len(items) if items else 0.0
+
+
 USER_METRICS: dict[str, Callable[..., float]] = {
     "MIUF": miuf,
     "SelfInformation": self_information,
     "Surprisal": surprisal,
+    "NewToUser": new_to_user,
+    "Serendipity": serendipity,
 }

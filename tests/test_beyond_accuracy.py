@@ -102,6 +102,9 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     "Personalization": every(overlap=("k", "cosine"), users=USERS),
     "ILD": every(distance=("category", "hamming", "jaccard", "cooccurrence"), users=USERS),
     "ILS": every(distance=("category", "jaccard", "cooccurrence"), users=USERS),
+    "NewToUser": every(users=USERS),
+    "Serendipity": every(definition=("popularity",)),
+    "Calibration": every(divergence=("kl", "js", "hellinger"), users=USERS) + every(alpha=(0.2,)),
     "CategoryDiversity": every(users=USERS),
     "CategoryEntropy": every(weight=("uniform", "geometric", "log", "reciprocal"), users=USERS)
     + every(weight=("geometric",), p=(0.5,)),

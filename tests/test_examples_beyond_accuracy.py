@@ -5,8 +5,10 @@ data: RecTools 0.19.0, RePlay 0.22.0, recommenders 1.2.1, evidently 0.7.23, recm
 PyG 2.8.1, LensKit 2025.8.1."""
 
 import pytest
+import torch
 
 import weft
+from weft.errors import InputError
 
 LISTS = {"a": [3, 5, 4, 6], "b": [2, 4, 5, 7], "c": [2, 3, 4, 5]}
 TRAIN = {"a": [1, 2], "b": [1, 3], "c": [1], "d": [1, 2, 4]}
@@ -38,6 +40,10 @@ def run(metric, lists=LISTS, **changes):
         ("ILS(distance=cooccurrence)@4", 1 - 0.685730, None),
         ("Personalization@4", 0.333333, None),  # PyG, recmetrics
         ("Personalization(overlap=cosine)@4", 0.333333, None),
+        ("Serendipity@4", 0.145833, [0.21875, 0.1875, 0.03125]),  # RecTools
+        ("Calibration@4", 3.031345, [6.643856, 0.492822, 1.957356]),
+        ("Calibration(divergence=js)@4", 0.568145, [1, 0.155639, 0.548795]),
+        ("Calibration(divergence=hellinger)@4", 0.696597, None),
         ("CategoryDiversity@4", 0.666667, [0.5, 0.75, 0.75]),  # RePlay
         ("CategoryEntropy@4", 1.333333, [1, 1.5, 1.5]),
         # LensKit's with 1e-6 added to each count
@@ -65,3 +71,19 @@ def test_hamming_distance_on_example():
     sets = {"A": ["x"], "B": ["y"], "C": ["x", "y"]}
     features = {item: sets[category] for item, category in CATEGORIES.items()}
     check("ILD(distance=hamming)@4", 1, [0.666667, 1.166667, 1.166667], item_features=features)
+
+
+def test_new_to_user_on_example():
+    """RePlay's Novelty, which counts users of train without a list as 1: .75 here."""
+    result = run("NewToUser@2", {"a": [1, 5], "b": [3, 4]}, missing_lists="skip")
+    assert result["NewToUser@2"] == 0.5
+
+
+def test_history_needs_user_numbers():
+    scores, target = torch.rand(3, 4), torch.tensor([[1, 0, 0, 0]] * 3)
+    train = torch.tensor([[1, 0, 0, 0], [0, 1, 0, 0]])
+    evaluator = weft.Evaluator("NewToUser@2", train=train, mask_seen=False)
+    with pytest.raises(InputError, match="needs user_indices, to know the train interactions"):
+        evaluator.update(scores, target)
+    with pytest.raises(InputError, match="user_indices holds 2; expected rows of train, 0 to 1"):
+        weft.metrics.NewToUser(k=2, train=train).update(scores, target)

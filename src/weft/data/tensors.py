@@ -178,6 +178,12 @@ class RowLookup:
         self.max_length = int(np.diff(interactions.offsets).max(initial=0))
         self._num_items = interactions.num_items
 
+    def row_size(self, device: torch.device) -> int:
+        """Return the number of interactions to expect in a row that `select` returns."""
+        if is_host_readable(device):
+            return len(self._items) // max(1, len(self._offsets) - 1) + 1
+        return max(1, self.max_length)
+
     def select(self, users: Tensor) -> SparseRows:
         """Return the rows of some users; unknown users are empty.
 

@@ -21,6 +21,7 @@ from weft.metrics.base.batch_checks import (
     read_predictions,
     replace_invalid_scores,
 )
+from weft.metrics.base.summed import SummedMetric
 
 if TYPE_CHECKING:
     from weft.evaluation.evaluator import Evaluator
@@ -98,6 +99,9 @@ def _check_user_indices(evaluator: Evaluator) -> None:
     bootstrap = evaluator.settings.bootstrap
     reasons = {
         "the groups of the users": "user_groups" in evaluator.inputs,
+        "the train interactions of the users": evaluator.metric_set.select_names(
+            lambda metric: isinstance(metric, SummedMetric) and metric.reads_history
+        ),
         "whose values to look up in an input of users": evaluator.user_inputs,
         "which users were counted already": evaluator.drops_repeats,
         "which slice users are in": evaluator.slices,

@@ -39,6 +39,11 @@ class FeatureSums(NamedTuple):
     codes: Tensor
     num_rows: int
 
+    def shares(self, values: Tensor) -> Tensor:
+        """Return values of pairs `[n, columns]` over their sums in a row; NaN if that is 0."""
+        total = torch.nn.functional.pad(self.sum_rows(values), (0, 0, 0, 1))
+        return values / total.index_select(0, self.rows)
+
     def sum_rows(self, values: Tensor) -> Tensor:
         """Return the sums of values of pairs `[n, columns]` over the pairs of each row."""
         sums = values.new_zeros((self.num_rows + 1, values.shape[1]))
@@ -83,9 +88,11 @@ def _lookup(features: Features | Labels, items: Tensor) -> tuple[Tensor, Tensor]
     return torch.arange(len(items), device=items.device), features.lookup(items)
 
 
-def split_users(topk: TopK) -> Iterator[tuple[int, int]]:
-    """Yield the first and last row (exclusive) of a few users at a time, at least once."""
-    step = max(1, _TILE_POSITIONS // topk.cutoffs[-1])
+def split_users(topk: TopK, row_size: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield the first and last row (exclusive) of a few users at a time, at least once.
+
+    `row_size`: the numbers per user of a temporary, if there are more than positions."""
+    step = max(1, _TILE_POSITIONS // max(row_size, topk.cutoffs[-1]))
     for start in range(0, max(1, topk.batch.size), step):
         yield start, min(start + step, topk.batch.size)
 

@@ -50,6 +50,8 @@ class SummedMetric(ArithmeticOperators):
     sums: Tensor
     # True if one object computes all cut-offs at once; otherwise there is an object for each.
     supports_all_cutoffs: bool = True
+    # True if the train interactions of each user are read, by user number.
+    reads_history: bool = False
     has_scalar_value: ClassVar[bool] = True  # False: `compute_value` returns values by label
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -114,12 +116,7 @@ class SummedMetric(ArithmeticOperators):
             cutoffs = self.accumulator_cutoffs(() if self.k is None else (self.k,))
             self._layout = StateLayout(cutoffs, has_standard_errors=False)
             self._item_counts = self.known_item_counts()
-            kinds = self.declared_inputs()
-            self._user_inputs = {
-                name: value
-                for name, value in self.own_inputs().items()
-                if kinds[name].axis == "user"
-            }
+            self._user_counts = self._known_user_counts()
             sums = torch.zeros(self._layout.size, dtype=torch.float64)
             self.add_state("sums", sums, dist_reduce_fx="sum")
 
@@ -140,12 +137,20 @@ class SummedMetric(ArithmeticOperators):
                     f"preds has {batch.truth.num_items} items, but {type(self).__name__} was made "
                     f"for {size}; give one column per item."
                 )
-        for name, value in self._user_inputs.items():
-            check_users(batch.users, value.size, name)
+        for name, size in self._user_counts.items():
+            check_users(batch.users, size, name)
             if not batch.is_host_readable:
                 validation = DeferredValidation()  # not that of the batch, which others share
-                validation.add("bad_users", count_users_outside(batch.users, value.size))
+                validation.add("bad_users", count_users_outside(batch.users, size))
                 self.faults_on_device = self.faults_on_device + validation.counts(batch.device)
+
+    def _known_user_counts(self) -> dict[str, int]:
+        """Return the numbers of users of the inputs that are read by user, by name."""
+        inputs, kinds = self.own_inputs(), self.declared_inputs()
+        counts = {name: one.size for name, one in inputs.items() if kinds[name].axis == "user"}
+        if self.reads_history:
+            counts["train"] = inputs["train"].interactions.num_users
+        return counts
 
     def known_item_counts(self) -> set[int]:
         return super().known_item_counts() | {

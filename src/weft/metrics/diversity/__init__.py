@@ -2,6 +2,7 @@
 are, and how many of a user's interests a list covers.
 """
 
+from weft.metrics.diversity.calibration import Calibration
 from weft.metrics.diversity.categories import CategoryDiversity, CategoryEntropy
 from weft.metrics.diversity.exposure import Gini, Personalization, ShannonEntropy
 from weft.metrics.diversity.intra_list import ILD, ILS
@@ -10,6 +11,7 @@ from weft.metrics.diversity.subtopics import SRecall
 __all__ = [
     "ILD",
     "ILS",
+    "Calibration",
     "CategoryDiversity",
     "CategoryEntropy",
     "Gini",

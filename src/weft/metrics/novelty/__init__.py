@@ -2,5 +2,6 @@
 
 from weft.metrics.novelty.discounted import EFD, EPC
 from weft.metrics.novelty.lists import MIUF, SelfInformation, Surprisal
+from weft.metrics.novelty.serendipity import NewToUser, Serendipity
 
-__all__ = ["EFD", "EPC", "MIUF", "SelfInformation", "Surprisal"]
+__all__ = ["EFD", "EPC", "MIUF", "NewToUser", "SelfInformation", "Serendipity", "Surprisal"]

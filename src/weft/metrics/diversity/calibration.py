@@ -1,0 +1,126 @@
+"""Calibration: whether a list has the categories of a user's train interactions in their shares."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft._input_kinds import built_in_inputs
+from weft.batch.topk import TopK
+from weft.data import Features, Train
+from weft.errors import SettingError, check_choice, check_float, setting_ref
+from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
+from weft.metrics.base.metric import Bounds
+from weft.metrics.feature_sums import (
+    Entries,
+    FeatureSums,
+    list_entries,
+    split_users,
+    sum_by_feature,
+)
+from weft.metrics.registry import register
+
+
+@register
+class Calibration(UserAverageTopKMetric):
+    """How far the categories of a list are from those of the user's train interactions, averaged
+    over lists. 0 if the shares are the same.
+
+    Categories are item features; an item with m of them gives 1/m to each. With p the shares in
+    train and q those in the list, `divergence` is Σ p log2(p / ((1 - α) q + α p)) (`"kl"`), the
+    Jensen-Shannon divergence in bits (`"js"`) or the Hellinger distance (`"hellinger"`); both are
+    at most 1. `alpha` is α, which keeps the first finite. `users="evaluated"` counts the lists of
+    users with a relevant item only.
+
+    Edge cases: items without features add nothing; users without a feature in train or in the list
+    are left out.
+
+    Example: train has one drama and one comedy, the list two dramas: √(1 - √(1/2 · 1)).
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.Calibration(
+    ...     k=2,
+    ...     train=torch.tensor([[1, 1, 0, 0]]),
+    ...     item_features=[["drama"], ["comedy"], ["drama"], ["drama"]],
+    ...     divergence="hellinger",
+    ... )
+    >>> metric.update(torch.tensor([[0.1, 0.2, 0.9, 0.8]]), torch.tensor([[0, 0, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.5412, dtype=torch.float64)
+    """
+
+    family = "diversity"
+    needs = built_in_inputs("train", "item_features")
+    higher_is_better = False
+    is_exposure_metric = True
+    reads_history = True
+    bounds: Bounds = (0.0, None)
+    undefined = "no user has a feature both in train and in the list"
+    reference = "Steck (2018), Calibrated recommendations, doi 10.1145/3240323.3240372"
+
+    def __init__(
+        self,
+        k: int,
+        *,
+        divergence: str = "kl",
+        alpha: float = 0.01,
+        users: str = "lists",
+        **settings: Any,
+    ) -> None:
+        super().__init__(k, **settings)
+        self._train: Train = self.inputs["train"]
+        self._features: Features = self.inputs["item_features"]
+        self.divergence = check_choice("divergence", divergence, ("kl", "js", "hellinger"))
+        self.users = check_choice("users", users, POPULATIONS)
+        self.alpha = float(check_float("alpha", alpha, more=" between 0 and 1"))
+        if not 0 < self.alpha < 1:
+            raise SettingError(
+                f"{setting_ref('alpha', alpha)}; it must be a number between 0 and 1."
+            )
+        if self.divergence != "kl":
+            self.bounds = (0.0, 1.0)
+            self.alpha = 0.01  # without an effect
+
+    def user_values(self, topk: TopK) -> Tensor:
+        batch, history, values = topk.batch, self._train.on_device, []
+        for start, stop in split_users(topk, history.row_size(batch.device)):
+            lists = list_entries(topk, start, stop)
+            rows = history.select(batch.users[start:stop])
+            items = rows.fill_invalid(rows.items, -1)
+            profile = Entries(items, rows.rows, torch.zeros_like(items), rows.valid_ones)
+            lists = lists._replace(columns=lists.columns + 1)
+            sums = sum_by_feature(
+                self._features,
+                Entries(*(torch.cat(both) for both in zip(profile, lists))),
+                num_rows=stop - start,
+                num_columns=len(topk.cutoffs) + 1,
+                is_shared=True,
+            )
+            values.append(self._divergences(sums))
+        return torch.cat(values)
+
+    def _divergences(self, sums: FeatureSums) -> Tensor:
+        """Return the divergences `[rows, cut-offs]` of sums of the profile (the first column) and
+        of the positions of each cut-off (the others).
+        """
+        profile, listed = sums.values[:, :1], sums.values[:, 1:].cumsum(1)
+        p, q = sums.shares(profile), sums.shares(listed)
+        if self.divergence == "hellinger":
+            value = (1 - sums.sum_rows((p * q).sqrt())).clamp(min=0).sqrt()
+        elif self.divergence == "js":
+            value = (
+                sums.sum_rows(_relative_entropy(p, (p + q) / 2) + _relative_entropy(q, (p + q) / 2))
+                / 2
+            )
+        else:
+            value = sums.sum_rows(_relative_entropy(p, (1 - self.alpha) * q + self.alpha * p))
+        has_both = (sums.sum_rows(profile) > 0) & (sums.sum_rows(listed) > 0)
+        return torch.where(has_both, value.clamp(min=0), torch.nan)
+
+
+def _relative_entropy(p: Tensor, q: Tensor) -> Tensor:
+    """Return the terms p log2(p / q), 0 where p is 0."""
+    return (torch.xlogy(p, p) - torch.xlogy(p, q)) / math.log(2)

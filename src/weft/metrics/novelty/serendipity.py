@@ -1,0 +1,122 @@
+"""New and unexpected items: those a user has not met, and hits that popularity does not explain."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weft._input_kinds import built_in_inputs
+from weft.batch.topk import TopK
+from weft.data import DeviceColumn, Train
+from weft.errors import check_choice
+from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
+from weft.metrics.base.metric import Bounds
+from weft.metrics.feature_sums import split_users
+from weft.metrics.registry import register
+
+
+@register
+class NewToUser(UserAverageTopKMetric):
+    """The share of a list that is not in the user's train interactions, averaged over lists.
+
+    Where seen items are masked, it is 1: it says something with `mask_seen=False`.
+    `users="evaluated"` counts the lists of users with a relevant item only.
+
+    Edge cases: for users without train interactions everything is new; empty lists are left out.
+
+    Example: the user has seen one of the two items.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.NewToUser(k=2, train=torch.tensor([[1, 0, 1]]))
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+    """
+
+    family = "novelty"
+    needs = built_in_inputs("train")
+    higher_is_better = True
+    is_exposure_metric = True
+    reads_history = True
+    bounds: Bounds = (0.0, 1.0)
+    undefined = "all lists are empty"
+    reference = (
+        "Castells, Hurley and Vargas (2015), Novelty and diversity in recommender systems, "
+        "doi 10.1007/978-1-4899-7637-6_26"
+    )
+
+    def __init__(self, k: int, *, users: str = "lists", **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self._train: Train = self.inputs["train"]
+        self.users = check_choice("users", users, POPULATIONS)
+
+    def user_values(self, topk: TopK) -> Tensor:
+        batch, history, num_seen = topk.batch, self._train.on_device, []
+        for start, stop in split_users(topk, history.row_size(batch.device)):
+            rows = history.select(batch.users[start:stop])
+            _, is_seen = rows.find(batch.items[start:stop])
+            num_seen.append(topk.sum_positions(is_seen.to(topk.k.dtype)))
+        return 1 - torch.cat(num_seen) / torch.where(
+            topk.list_length > 0, topk.list_length, torch.nan
+        )
+
+
+@register
+class Serendipity(UserAverageTopKMetric):
+    """Hits that popularity does not explain: the mean over a list of max(s_p - s_i, 0) for relevant
+    items, averaged over users.
+
+    s_p = (N + 1 - p) / N falls with the position p of the item in the list, s_i = (N + 1 - r_i) / N
+    with its rank r_i by train interactions, N the number of items in the catalogue. Equally popular
+    items have the same rank, and the next ones the rank that follows; s_i is 0 for items without
+    train interactions.
+
+    Edge cases: an empty list counts 0; undefined if train is empty.
+
+    Example: of three items, the relevant one is at position 1, and second by popularity: (3/3 -
+    2/3) / 2.
+
+    >>> import torch, weft
+    >>> train = torch.tensor([[1, 1, 0], [0, 1, 0]])
+    >>> metric = weft.metrics.Serendipity(k=2, train=train)
+    >>> metric.update(torch.tensor([[0.9, 0.1, 0.5]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute()
+    tensor(0.1667, dtype=torch.float64)
+    """
+
+    family = "novelty"
+    needs = built_in_inputs("train")
+    higher_is_better = True
+    bounds: Bounds = (0.0, 1.0)
+    undefined = "no user has a relevant item, or train is empty"
+    reference = (
+        "Kotkov, Wang and Veijalainen (2016), A survey of serendipity in recommender systems, "
+        "doi 10.1016/j.knosys.2016.08.014"
+    )
+
+    def __init__(self, k: int, *, definition: str = "popularity", **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self._train: Train = self.inputs["train"]
+        self.definition = check_choice("definition", definition, ("popularity",))
+
+    @cached_property
+    def _expected(self) -> DeviceColumn:
+        """s_i of each item, `[items]`."""
+        counts, number = np.unique(self._train.item_counts, return_inverse=True)
+        rank = len(counts) - number  # the most popular items have rank 1
+        score = (self._train.num_items + 1 - rank) / max(1, self._train.num_items)
+        return DeviceColumn(torch.from_numpy(np.where(self._train.item_counts > 0, score, 0.0)))
+
+    def user_values(self, topk: TopK) -> Tensor:
+        if self._train.num_interactions == 0:
+            return torch.full_like(topk.list_length, torch.nan)
+        batch, num_items = topk.batch, self._train.num_items
+        relevant = batch.relevant
+        by_position = (num_items - batch.hit_positions) / num_items  # positions count from 0
+        surprise = (by_position - self._expected.lookup(relevant.items)).clamp(min=0)
+        total = batch.observed_positions.gains(topk.cutoffs, surprise)
+        return total / topk.list_length.clamp(min=1)
