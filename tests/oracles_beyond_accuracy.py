@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import oracles_diversity
+import oracles_exposure
 import oracles_novelty
 from oracle_world import (
     Label,
@@ -238,39 +239,6 @@ def s_recall(
     )
 
 
-def aclt(world: World, user: User, k: int, pop_ratio: float = 0.8, users: str = "lists") -> float:
-    """Tail items in the list; 0 for an empty one."""
-    rare = tail(world, pop_ratio)
-    return (
-        float(sum(item in rare for item in ranked(world, user, k)))
-        if user in counted(world, users)
-        else NAN
-    )
-
-
-def aplt(
-    world: World,
-    user: User,
-    k: int,
-    pop_ratio: float = 0.8,
-    users: str = "lists",
-    denominator: str = "k",
-) -> float:
-    """Tail items in the list / k, or / list length; 0 for an empty one."""
-    length = {"k": k, "list": len(ranked(world, user, k))}[denominator]
-    return aclt(world, user, k, pop_ratio, users) / (length or 1)
-
-
-def arp(world: World, user: User, k: int, users: str = "lists", unseen: float = 0) -> float:
-    """Mean n_i over the list, `unseen` for an item without interactions; NaN for an empty one."""
-    items, counts = ranked(world, user, k), popularity(world)
-    return (
-        statistics.fmean(counts[item] or unseen for item in items)
-        if items and user in counted(world, users)
-        else NAN
-    )
-
-
 USER_METRICS: dict[str, Callable[..., float]] = {
     "UserCoverage": user_coverage,
     "UserCoverageAtN": user_coverage_at_n,
@@ -278,11 +246,9 @@ USER_METRICS: dict[str, Callable[..., float]] = {
     "EPC": epc,
     "EFD": efd,
     "SRecall": s_recall,
-    "ACLT": aclt,
-    "APLT": aplt,
-    "ARP": arp,
     **oracles_novelty.USER_METRICS,
     **oracles_diversity.USER_METRICS,
+    **oracles_exposure.USER_METRICS,
 }
 
 
@@ -300,21 +266,6 @@ def item_coverage(world: World, k: int, as_fraction: bool = False, users: str = 
     """Items in any list; as a fraction, of the catalogue."""
     return sum(count > 0 for count in exposure(world, k, users)) / (
         world.num_items if as_fraction else 1
-    )
-
-
-def gini(world: World, k: int, denominator: str = "N-1", users: str = "lists") -> float:
-    """Sum over j of (2j - N - 1) c_j / ((N - 1) * sum of c), c ascending; NaN where nothing is
-    recommended, else 0 for N = 1.
-    """
-    counts, n = sorted(exposure(world, k, users)), world.num_items
-    if not sum(counts):
-        return NAN
-    below = {"N-1": n - 1, "N": n}[denominator] * sum(counts)
-    return (
-        sum((2 * j - n - 1) * count for j, count in enumerate(counts, start=1)) / below
-        if n > 1
-        else 0.0
     )
 
 
@@ -550,7 +501,6 @@ def user_mad_rating(world: World, k: int, users: str = "lists") -> float:
 
 GLOBAL_METRICS: dict[str, Callable[..., float]] = {
     "ItemCoverage": item_coverage,
-    "Gini": gini,
     "ShannonEntropy": shannon_entropy,
     "PopREO": pop_reo,
     "PopRSP": pop_rsp,
@@ -559,6 +509,7 @@ GLOBAL_METRICS: dict[str, Callable[..., float]] = {
     "UserMADRanking": user_mad_ranking,
     "UserMADRating": user_mad_rating,
     **oracles_diversity.GLOBAL_METRICS,
+    **oracles_exposure.GLOBAL_METRICS,
 }
 CELL_METRICS: dict[str, Callable[..., dict[tuple[Label, ...], float]]] = {
     "BiasDisparityBS": bs_cells,
@@ -566,6 +517,7 @@ CELL_METRICS: dict[str, Callable[..., dict[tuple[Label, ...], float]]] = {
     "BiasDisparityBD": bd_cells,
     "REO": reo_cells,
     "RSP": rsp_cells,
+    **oracles_exposure.CELL_METRICS,
 }
 
 
@@ -573,10 +525,10 @@ CELL_METRICS: dict[str, Callable[..., dict[tuple[Label, ...], float]]] = {
 
 WITHOUT_K = ("AUC", "GAUC", "BiasDisparityBS", *RATING, *SCORED)
 TARGETS = ("BiasDisparityBS", "BiasDisparityBR", "BiasDisparityBD")
-LOWER_IS_BETTER = (*RATING, "Gini", "ARP", "PopREO", "PopRSP", "REO", "RSP", "EucDistance")
+LOWER_IS_BETTER = (*RATING, "Gini", "PopREO", "PopRSP", "REO", "RSP", "EucDistance")
 LOWER_IS_BETTER += ("LogLoss", "NE", "ECE")
 LOWER_IS_BETTER += ("ItemMADRanking", "ItemMADRating", "UserMADRanking", "UserMADRating")
-LOWER_IS_BETTER += oracles_diversity.LOWER_IS_BETTER
+LOWER_IS_BETTER += (*oracles_diversity.LOWER_IS_BETTER, *oracles_exposure.LOWER_IS_BETTER)
 
 
 def part(given: Any, k: int | None) -> tuple[str, int | None, dict[str, Any]]:
@@ -726,6 +678,8 @@ def answer(metric: str, world: World, k: int | None, **params: Any) -> Answer:
         )
     if metric in CELL_METRICS:
         cells = CELL_METRICS[metric](world, k, **params)
+        if metric in oracles_exposure.SCALARS:
+            return Answer(oracles_exposure.SCALARS[metric](world, k), cells)
         return Answer(NAN if metric in TARGETS else relative_spread(cells.values()), cells)
     if metric in GLOBAL_METRICS:
         return Answer(GLOBAL_METRICS[metric](world, k, **params))

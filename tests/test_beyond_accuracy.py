@@ -37,6 +37,7 @@ GAINS = ("exponential", "linear", "binary", "exponential_shifted")
 USERS = ("lists", "evaluated")
 RATIOS = (0.8, 0.5, 1.0)
 COLD = ("one", "skip")
+WEIGHTS = ("uniform", "geometric", "log", "reciprocal")
 FIRST_PAIR = {"metric_names": ["nDCG", "Recall"]}
 OTHER_PAIR = {"metric_names": ["Gini", "EPC"]}
 BY_USER = {
@@ -96,7 +97,8 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     "MIUF": every(cold_items=COLD, denominator=("list", "k"), users=USERS),
     "SelfInformation": every(cold_items=COLD, denominator=("list", "k"), users=USERS),
     "Surprisal": every(cold_items=COLD, denominator=("list", "k"), users=USERS),
-    "Gini": every(denominator=("N-1", "N"), users=USERS),
+    "Gini": every(denominator=("N-1", "N"), users=USERS, weight=WEIGHTS)
+    + every(weight=("geometric",), p=(0.5,)),
     "ShannonEntropy": every(base=("e", 2), normalized=(False, True), users=USERS)
     + every(base=("e", 2), users=USERS, weights=("lists",)),
     "Personalization": every(overlap=("k", "cosine"), users=USERS),
@@ -106,12 +108,17 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     "Serendipity": every(definition=("popularity",)),
     "Calibration": every(divergence=("kl", "js", "hellinger"), users=USERS) + every(alpha=(0.2,)),
     "CategoryDiversity": every(users=USERS),
-    "CategoryEntropy": every(weight=("uniform", "geometric", "log", "reciprocal"), users=USERS)
-    + every(weight=("geometric",), p=(0.5,)),
+    "CategoryEntropy": every(weight=WEIGHTS, users=USERS) + every(weight=("geometric",), p=(0.5,)),
     "SRecall": every(denominator=("relevant", "catalogue"), numerator=("relevant", "list")),
-    "ACLT": every(pop_ratio=RATIOS, users=USERS),
-    "APLT": every(pop_ratio=RATIOS, users=USERS, denominator=("k", "list")),
-    "ARP": every(users=USERS, unseen=(0, 1)),
+    "ACLT": every(pop_ratio=RATIOS, users=USERS) + every(tail_ratio=(0.1, 0.5)),
+    "APLT": every(pop_ratio=RATIOS, users=USERS, denominator=("k", "list"))
+    + every(tail_ratio=(0.1, 0.5, 1.0)),
+    "ARP": every(users=USERS, unseen=(0, 1), normalize=("none", "interactions", "max")),
+    "PopularityQuantile": every(users=USERS),
+    "ExpectedExposureLoss": every(weight=WEIGHTS) + every(p=(0.8,)),
+    "ExpectedExposureDisparity": every(weight=WEIGHTS) + every(p=(0.8,)),
+    "ExpectedExposureRelevance": every(weight=WEIGHTS) + every(p=(0.8,)),
+    "AWRF": every(weight=WEIGHTS, users=USERS) + every(weight=("geometric",), p=(0.5,)),
     "PopREO": every(pop_ratio=RATIOS),
     "PopRSP": every(pop_ratio=RATIOS, users=USERS),
     "BiasDisparityBD": [{}],

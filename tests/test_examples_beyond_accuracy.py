@@ -44,6 +44,15 @@ def run(metric, lists=LISTS, **changes):
         ("Calibration@4", 3.031345, [6.643856, 0.492822, 1.957356]),
         ("Calibration(divergence=js)@4", 0.568145, [1, 0.155639, 0.548795]),
         ("Calibration(divergence=hellinger)@4", 0.696597, None),
+        ("ARP(normalize=interactions)@4", 0.09375, None),  # RecTools
+        ("PopularityQuantile@4", 0.28125, [0.1875, 0.28125, 0.375]),  # LensKit
+        ("PopularityLift@4", -0.763158, None),
+        ("ExpectedExposureLoss@4", 1.192524, [1.376705, 1.350922, 0.849945]),
+        ("ExpectedExposureDisparity@4", 1.328125, None),
+        ("ExpectedExposureRelevance@4", 0.628353, [0.491992, 0.571289, 0.821777]),
+        ("AWRF@4", 0.893078, [0.761783, 0.966090, 0.951360]),
+        ("Gini(denominator=N, weight=geometric, p=0.5)@4", 0.552778, None),  # LensKit
+        ("Gini(denominator=N)@4", 0.416667, None),  # LensKit
         ("CategoryDiversity@4", 0.666667, [0.5, 0.75, 0.75]),  # RePlay
         ("CategoryEntropy@4", 1.333333, [1, 1.5, 1.5]),
         # LensKit's with 1e-6 added to each count

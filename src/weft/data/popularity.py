@@ -60,7 +60,7 @@ class Train:
         self.num_items = interactions.num_items
         self.num_duplicates = int(is_duplicate.sum())
         self._totals = totals
-        self._tails: dict[float, DeviceColumn] = {}
+        self._tails: dict[tuple[str, float], DeviceColumn] = {}
         self._popularity: dict[float, DeviceColumn] = {}
         self._by_label: dict[tuple[Labels, Labels], NDArray[np.int64]] = {}
 
@@ -201,10 +201,52 @@ class Train:
         The head is the shortest prefix of items, by descending popularity (ties: lower code first),
         that has `pop_ratio` of all interactions.
         """
-        if pop_ratio not in self._tails:
+        key = ("interactions", pop_ratio)
+        if key not in self._tails:
             is_tail = self._is_tail((pop_ratio - 1e-9) * self.num_interactions)
-            self._tails[pop_ratio] = DeviceColumn(torch.from_numpy(is_tail.astype(np.float64)))
-        return self._tails[pop_ratio]
+            self._tails[key] = DeviceColumn(torch.from_numpy(is_tail.astype(np.float64)))
+        return self._tails[key]
+
+    def least_popular(self, tail_ratio: float) -> DeviceColumn:
+        """Return 1 for the least popular items, 0 for others, `[items]`.
+
+        They are the last `tail_ratio` of all items, rounded down, but at least one, by descending
+        popularity (ties: lower code first).
+        """
+        key = ("items", tail_ratio)
+        if key not in self._tails:
+            order = np.argsort(-self.item_counts, kind="stable")
+            is_tail = np.zeros(self.num_items)
+            is_tail[order[-max(1, int(tail_ratio * self.num_items + 1e-9)) :]] = 1
+            self._tails[key] = DeviceColumn(torch.from_numpy(is_tail))
+        return self._tails[key]
+
+    @cached_property
+    def popularity_quantiles(self) -> DeviceColumn:
+        """The rank of each item by popularity among those with an interaction, over their number.
+
+        The least popular items come first; equally popular ones have their mean rank. 0 without an
+        interaction."""
+        num_items = self._num_items_by_count.astype(np.float64)
+        num_items[:1] = 0
+        ranks = np.cumsum(num_items) - (num_items - 1) / 2
+        ranks[:1] = 0
+        quantiles = (ranks / max(1.0, num_items.sum())).take(self.item_counts)
+        return DeviceColumn(torch.from_numpy(quantiles))
+
+    @cached_property
+    def profile_popularity(self) -> DeviceColumn:
+        """The mean popularity of the items of each user, NaN without an interaction, `[users]`."""
+        rows, means = self.interactions, np.full(self.interactions.num_users, np.nan)
+        for start in range(0, rows.num_users, _TILE_USERS):
+            tile = rows.slice_users(start, min(start + _TILE_USERS, rows.num_users))
+            lengths = np.diff(tile.offsets)
+            owners = np.repeat(np.arange(tile.num_users), lengths)
+            counts = self.item_counts.take(tile.items)
+            sums = np.bincount(owners, weights=counts, minlength=tile.num_users)
+            has_items = lengths > 0
+            means[start : start + tile.num_users][has_items] = (sums / lengths.clip(1))[has_items]
+        return DeviceColumn(torch.from_numpy(means))
 
     def _is_tail(self, target: float) -> NDArray[np.bool_]:
         """Return a mask of items after the shortest prefix with `target` interactions."""
@@ -247,12 +289,12 @@ NO_TRAIN = Train(
 )
 
 
-def check_pop_ratio(pop_ratio: object) -> float:
-    """Return the share of interactions of the head; raise unless it is above 0 and at most 1."""
-    number = float(check_float("pop_ratio", pop_ratio, more=" above 0 and at most 1"))
+def check_ratio(name: str, ratio: object) -> float:
+    """Return the share of a head or tail; raise unless it is above 0 and at most 1."""
+    number = float(check_float(name, ratio, more=" above 0 and at most 1"))
     if not 0 < number <= 1:
         raise SettingError(
-            f"{setting_ref('pop_ratio', pop_ratio)}; it must be a number above 0 and at most 1."
+            f"{setting_ref(name, ratio)}; it must be a number above 0 and at most 1."
         )
     return number
 

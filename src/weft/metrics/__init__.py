@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time names come from 
     from weft.metrics.bias_disparity import *
     from weft.metrics.coverage import *
     from weft.metrics.diversity import *
+    from weft.metrics.expected_exposure import *
     from weft.metrics.fairness import *
     from weft.metrics.multiobjective import *
     from weft.metrics.novelty import *

@@ -6,6 +6,7 @@ Lists have few features of the many that a catalogue may have, so that nothing h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -134,3 +135,8 @@ def reduce_list_features(
         )
         values.append(compute(sums._replace(values=sums.values.cumsum(1))))
     return torch.cat(values)
+
+
+def relative_entropy(p: Tensor, q: Tensor) -> Tensor:
+    """Return the terms p log2(p / q), 0 where p is 0."""
+    return (torch.xlogy(p, p) - torch.xlogy(p, q)) / math.log(2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from weft.metrics.feature_sums import (
     Entries,
     FeatureSums,
     list_entries,
+    relative_entropy,
     split_users,
     sum_by_feature,
 )
@@ -112,15 +112,10 @@ class Calibration(UserAverageTopKMetric):
             value = (1 - sums.sum_rows((p * q).sqrt())).clamp(min=0).sqrt()
         elif self.divergence == "js":
             value = (
-                sums.sum_rows(_relative_entropy(p, (p + q) / 2) + _relative_entropy(q, (p + q) / 2))
+                sums.sum_rows(relative_entropy(p, (p + q) / 2) + relative_entropy(q, (p + q) / 2))
                 / 2
             )
         else:
-            value = sums.sum_rows(_relative_entropy(p, (1 - self.alpha) * q + self.alpha * p))
+            value = sums.sum_rows(relative_entropy(p, (1 - self.alpha) * q + self.alpha * p))
         has_both = (sums.sum_rows(profile) > 0) & (sums.sum_rows(listed) > 0)
         return torch.where(has_both, value.clamp(min=0), torch.nan)
-
-
-def _relative_entropy(p: Tensor, q: Tensor) -> Tensor:
-    """Return the terms p log2(p / q), 0 where p is 0."""
-    return (torch.xlogy(p, p) - torch.xlogy(p, q)) / math.log(2)

@@ -11,10 +11,17 @@ from torch import Tensor
 
 from weft.batch.topk import TopK
 from weft.errors import SettingError, check_bool, check_choice, check_int
-from weft.metrics.accumulators import Accumulator, Contribution, ItemAccumulator, ItemExposure
+from weft.metrics.accumulators import (
+    Accumulator,
+    Contribution,
+    ItemAccumulator,
+    ItemExposure,
+    ListedItemAccumulator,
+)
 from weft.metrics.base.formulas import POPULATIONS
 from weft.metrics.base.metric import Bounds
 from weft.metrics.base.summed import SummedTopKMetric
+from weft.metrics.browsing import DEFAULT_P, BrowsingModel
 from weft.metrics.registry import register
 from weft.metrics.state_layout import StateView
 
@@ -57,6 +64,25 @@ class ItemListShares(ItemAccumulator):
         return Contribution(shares, items.clamp(min=0) * len(topk.cutoffs) + columns)
 
 
+@dataclass(frozen=True)
+class ItemWeightedExposure(ListedItemAccumulator):
+    """The weights of the positions at which each item is listed: of all users ("lists") or of those
+    with a relevant item ("evaluated").
+    """
+
+    users: str
+    browsing: BrowsingModel
+    is_per_position = True
+
+    def contributions(self, topk: TopK) -> Contribution:
+        items = topk.batch.items[:, : topk.cutoffs[-1]]
+        is_counted = items >= 0
+        if self.users == "evaluated":
+            is_counted = is_counted & (topk.num_relevant > 0)
+        weights = self.browsing.weights(topk.positions[: items.shape[1]])
+        return Contribution(is_counted * weights, topk.item_slots)
+
+
 @register
 class Gini(_Spread):
     """The Gini index of exposure: 0 if every item is in equally many lists, 1 if one item has all
@@ -64,7 +90,8 @@ class Gini(_Spread):
 
     With c_j the number of lists that hold an item, ascending over all N items of the catalogue: Σ_j
     (2j - N - 1) · c_j ÷ ((N - 1) · Σ c). `denominator="N"` divides by N · Σ c; `users="evaluated"`
-    counts the lists of users with a relevant item only.
+    counts the lists of users with a relevant item only. `weight` of position r in c_j: 1
+    (`"uniform"`), p^(r - 1) (`"geometric"`), 1 / log2(r + 1) (`"log"`) or 1/r (`"reciprocal"`).
 
     Edge cases: by default all lists count, of users without relevant items too; a catalogue of one
     item gives 0; undefined if nothing is recommended.
@@ -87,15 +114,33 @@ class Gini(_Spread):
         "doi 10.1007/978-1-4899-7637-6_26"
     )
 
-    def __init__(self, k: int, *, denominator: str = "N-1", **settings: Any) -> None:
+    def __init__(
+        self,
+        k: int,
+        *,
+        denominator: str = "N-1",
+        weight: str = "uniform",
+        p: float = DEFAULT_P,
+        **settings: Any,
+    ) -> None:
         super().__init__(k, **settings)
         self.denominator = check_choice("denominator", denominator, ("N-1", "N"))
+        self._browsing = BrowsingModel(weight, p)
+        self.weight, self.p = self._browsing.weight, self._browsing.p
+
+    def accumulators(self) -> tuple[ItemAccumulator, ...]:
+        if self.weight == "uniform":
+            return (ItemExposure(self.num_items, self.users),)
+        return (ItemWeightedExposure(self.num_items, self.users, self._browsing),)
 
     def compute_value(self, state: StateView) -> Tensor:
-        n = self.num_items
-        exposure = state.at_items(ItemExposure(n, self.users))
+        exposure, n = state.at_items(*self.accumulators()), self.num_items
         if n <= 1:
             return torch.where(exposure.sum() > 0, 0.0, torch.nan).to(exposure.dtype)
+        total = (n - 1 if self.denominator == "N-1" else n) * exposure.sum()
+        if self.weight != "uniform":
+            last = torch.arange(n - len(exposure), n, device=exposure.device) + 1
+            return ((2 * last - n - 1) * exposure.sort().values).sum() / total
         # Many items are in equally many lists. For m of them with a items below, 2j - N - 1 sums to
         # m (2a + m - N).
         num_items = torch.bincount(exposure.long(), minlength=1).to(exposure.dtype)
@@ -103,7 +148,7 @@ class Gini(_Spread):
         below = num_items.cumsum(0) - num_items
         num_lists = torch.arange(len(num_items), dtype=exposure.dtype, device=exposure.device)
         numerator = (num_lists * num_items * (2 * below + num_items - n)).sum()
-        return numerator / ((n - 1 if self.denominator == "N-1" else n) * exposure.sum())
+        return numerator / total
 
 
 @register

@@ -1,0 +1,131 @@
+"""Opportunity and parity of popular items and of the long tail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from weft._input_kinds import built_in_inputs
+from weft.data import Train
+from weft.data.popularity import check_ratio
+from weft.errors import check_choice
+from weft.metrics.accumulators import (
+    ItemAccumulator,
+    ItemCandidacy,
+    ItemExposure,
+    ItemHits,
+    ItemRelevance,
+)
+from weft.metrics.base.formulas import POPULATIONS
+from weft.metrics.base.metric import Bounds
+from weft.metrics.base.summed import SummedTopKMetric
+from weft.metrics.group_rates import rates, relative_spread
+from weft.metrics.registry import register
+from weft.metrics.state_layout import StateView
+
+
+class _HeadAndTail(SummedTopKMetric):
+    """The difference of the rates of head and tail: their standard deviation over their mean, from
+    0 (fair) to 1 (one is 0).
+    """
+
+    family = "bias"
+    needs = built_in_inputs("train")
+    higher_is_better = False
+    bounds: Bounds = (0.0, 1.0)
+    target = 0.0
+    reference = (
+        "Zhu, Wang and Caverlee (2020), Measuring and mitigating item under-recommendation bias "
+        "in personalized ranking systems, doi 10.1145/3397271.3401177"
+    )
+
+    def __init__(self, k: int, *, pop_ratio: float = 0.8, **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self._train: Train = self.inputs["train"]
+        self.pop_ratio = check_ratio("pop_ratio", pop_ratio)
+
+    def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:
+        """Return the numerator and the denominator of the rates."""
+        raise NotImplementedError
+
+    def compute_value(self, state: StateView) -> Tensor:
+        tail = self._train.long_tail(self.pop_ratio)
+        successes, chances = (state.by_group(one, tail, 2) for one in self.accumulators())
+        return relative_spread(rates(successes, chances))
+
+
+@register
+class PopREO(_HeadAndTail):
+    """Equal opportunity of head and tail: the share of relevant items that are recommended,
+    compared between the two.
+
+    Per group: relevant items recommended ÷ relevant items, both summed over users; the value is the
+    standard deviation of the two rates over their mean. 0 is fair. `pop_ratio`: the share of all
+    train interactions in the head.
+
+    Border of head and tail: items are ordered by train interactions, highest first, and equally
+    popular ones by item index (columns of the scores, the order of `items=`, or else sorted ids);
+    the head is the shortest prefix that has `pop_ratio` of all interactions. The value changes with
+    the order of equally popular items at the border, under every tie rule (these are for scores).
+
+    Edge cases: relevant items that are not candidates count in the denominator; undefined if a
+    group has no relevant item, or no relevant item is recommended.
+
+    Example: item 0 is the head. Its relevant item is recommended (1/1), one of two in the tail is
+    (1/2): 0.25 / 0.75.
+
+    >>> import torch, weft
+    >>> train = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]])
+    >>> metric = weft.metrics.PopREO(k=2, train=train)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 1, 1]]))
+    >>> metric.compute()
+    tensor(0.3333, dtype=torch.float64)
+    """
+
+    undefined = "head or tail has no relevant item, or no relevant item is recommended"
+
+    def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:
+        return ItemHits(self._train.num_items), ItemRelevance(self._train.num_items)
+
+
+@register
+class PopRSP(_HeadAndTail):
+    """Statistical parity of head and tail: the share of candidates that are recommended, compared
+    between the two.
+
+    Per group: recommended ÷ candidate (user, item) pairs over all lists; the value is the standard
+    deviation of the two rates over their mean. 0 is fair. `pop_ratio` as for PopREO;
+    `users="evaluated"` counts users with a relevant item only.
+
+    Border of head and tail: items are ordered by train interactions, highest first, and equally
+    popular ones by item index (columns of the scores, the order of `items=`, or else sorted ids);
+    the head is the shortest prefix that has `pop_ratio` of all interactions. The value changes with
+    the order of equally popular items at the border, under every tie rule (these are for scores).
+
+    Edge cases: masked items are not candidates; undefined if a group has no candidate, or nothing
+    is recommended.
+
+    Example: item 0 is the head and is recommended (1/1), one of the two tail items is (1/2): 0.25 /
+    0.75.
+
+    >>> import torch, weft
+    >>> train = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]])
+    >>> metric = weft.metrics.PopRSP(k=2, train=train)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute()
+    tensor(0.3333, dtype=torch.float64)
+    """
+
+    is_exposure_metric = True
+    undefined = "head or tail has no candidate, or nothing is recommended"
+
+    def __init__(
+        self, k: int, *, pop_ratio: float = 0.8, users: str = "lists", **settings: Any
+    ) -> None:
+        super().__init__(k, pop_ratio=pop_ratio, **settings)
+        self.users = check_choice("users", users, POPULATIONS)
+
+    def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:
+        num_items = self._train.num_items
+        return ItemExposure(num_items, self.users), ItemCandidacy(num_items, self.users)
