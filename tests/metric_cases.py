@@ -81,6 +81,8 @@ VARIANTS = [
 ]
 # Metrics of the scores of the truth before masking: neither candidates nor lists change them.
 RATINGS = [metric.__name__ for metric in built_in_metrics() if metric.family == "rating"]
+# Names of metrics that need item_vectors, which is not among the arguments of `evaluate`.
+OF_VECTORS = ["ILD", "ILS", "Serendipity(definition=dissimilarity)"]
 ACCURACY = [
     metric.example or metric.__name__ for metric in all_metrics() if metric.family == "accuracy"
 ]

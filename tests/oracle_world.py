@@ -6,7 +6,7 @@ item."""
 
 import math
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -33,6 +33,7 @@ class World:
     user_groups: Mapping[User, Label] | None = None  # None, or no entry: no label
     item_clusters: Mapping[int, Label] | None = None
     item_features: Mapping[int, Collection[Label]] | None = None
+    item_vectors: Mapping[int, Sequence[float]] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what the definitions call an error."""
@@ -171,3 +172,12 @@ def clusters(world: World) -> list[Label]:
 def features(world: World, items: Iterable[int]) -> set[Label]:
     """Give the features that these items have between them."""
     return {feature for item in items for feature in given(world, "item_features").get(item, ())}
+
+
+def cosine(world: World, one: int, other: int) -> float | None:
+    """Give the cosine of the vectors of two items; None if one has no vector, or one of zeros."""
+    vectors = given(world, "item_vectors")
+    if not any(vectors.get(one, ())) or not any(vectors.get(other, ())):
+        return None
+    product = math.fsum(a * b for a, b in zip(vectors[one], vectors[other], strict=True))
+    return product / (math.hypot(*vectors[one]) * math.hypot(*vectors[other]))

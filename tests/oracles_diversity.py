@@ -11,6 +11,7 @@ from oracle_world import (
     User,
     World,
     cluster_of,
+    cosine,
     counted,
     given,
     lists,
@@ -67,7 +68,14 @@ def cooccurrence_distance(world: World, one: int, other: int) -> float | None:
     return 1 - len(first & second) / math.sqrt(len(first) * len(second))
 
 
+def cosine_distance(world: World, one: int, other: int) -> float | None:
+    """1 - cosine of the vectors."""
+    similarity = cosine(world, one, other)
+    return None if similarity is None else 1 - similarity
+
+
 DISTANCES: dict[str, Callable[[World, int, int], float | None]] = {
+    "cosine": cosine_distance,
     "category": category_distance,
     "hamming": hamming_distance,
     "jaccard": jaccard_distance,
@@ -75,9 +83,7 @@ DISTANCES: dict[str, Callable[[World, int, int], float | None]] = {
 }
 
 
-def ild(
-    world: World, user: User, k: int, distance: str = "category", users: str = "lists"
-) -> float:
+def ild(world: World, user: User, k: int, distance: str = "cosine", users: str = "lists") -> float:
     """Mean distance over the pairs of the list that can be compared; NaN without any."""
     pairs = itertools.combinations(ranked(world, user, k), 2)
     distances = [DISTANCES[distance](world, *pair) for pair in pairs]
@@ -85,9 +91,7 @@ def ild(
     return statistics.fmean(known) if known and user in counted(world, users) else NAN
 
 
-def ils(
-    world: World, user: User, k: int, distance: str = "category", users: str = "lists"
-) -> float:
+def ils(world: World, user: User, k: int, distance: str = "cosine", users: str = "lists") -> float:
     """Mean similarity, 1 - distance, over the pairs of the list that can be compared."""
     pairs = itertools.combinations(ranked(world, user, k), 2)
     distances = [DISTANCES[distance](world, *pair) for pair in pairs]

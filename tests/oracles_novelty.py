@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 
-from oracle_world import User, World, counted, popularity, ranked, train_cells
+from oracle_world import User, World, cosine, counted, popularity, ranked, train_cells
 from oracles import NAN, relevant
 
 
@@ -90,6 +90,22 @@ def new_to_user(world: World, user: User, k: int, users: str = "lists") -> float
     return sum((user, item) not in train_cells(world) for item in items) / len(items)
 
 
+def dissimilar_hits(world: World, user: User, k: int) -> float:
+    """Mean over the list of 1 - mean cosine with the user's train, of relevant items; 0 for items
+    without a vector, NaN for users without a train item that has one.
+    """
+    wanted, items = relevant(world.cases()[user]), ranked(world, user, k)
+    seen = [item for owner, item in train_cells(world) if owner == user]
+    if all(cosine(world, item, item) is None for item in seen):
+        return NAN
+    total = 0.0
+    for item in items:
+        known = [value for one in seen if (value := cosine(world, item, one)) is not None]
+        if item in wanted and known:
+            total += 1 - math.fsum(known) / len(known)
+    return total / len(items) if items else 0.0
+
+
 def serendipity(world: World, user: User, k: int, definition: str = "popularity") -> float:
     """Mean over the list of max((N + 1 - p) / N - (N + 1 - rank_i) / N, 0) of relevant items, the
     rank dense by train interactions, the last term 0 for items without any.
@@ -97,6 +113,8 @@ def serendipity(world: World, user: User, k: int, definition: str = "popularity"
     case, counts, n = world.cases()[user], popularity(world), world.num_items
     if not relevant(case) or not train_cells(world):
         return NAN
+    if definition == "dissimilarity":
+        return dissimilar_hits(world, user, k)
     ranks = {count: rank for rank, count in enumerate(sorted(set(counts), reverse=True), start=1)}
     items = ranked(world, user, k)
     total = 0.0

@@ -37,6 +37,7 @@ GAINS = ("exponential", "linear", "binary", "exponential_shifted")
 USERS = ("lists", "evaluated")
 RATIOS = (0.8, 0.5, 1.0)
 COLD = ("one", "skip")
+SIMILARITIES = ("cosine", "category", "jaccard", "cooccurrence")
 WEIGHTS = ("uniform", "geometric", "log", "reciprocal")
 FIRST_PAIR = {"metric_names": ["nDCG", "Recall"]}
 OTHER_PAIR = {"metric_names": ["Gini", "EPC"]}
@@ -102,10 +103,12 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     "ShannonEntropy": every(base=("e", 2), normalized=(False, True), users=USERS)
     + every(base=("e", 2), users=USERS, weights=("lists",)),
     "Personalization": every(overlap=("k", "cosine"), users=USERS),
-    "ILD": every(distance=("category", "hamming", "jaccard", "cooccurrence"), users=USERS),
-    "ILS": every(distance=("category", "jaccard", "cooccurrence"), users=USERS),
+    "ILD": every(
+        distance=("cosine", "category", "hamming", "jaccard", "cooccurrence"), users=USERS
+    ),
+    "ILS": every(distance=("cosine", "category", "jaccard", "cooccurrence"), users=USERS),
     "NewToUser": every(users=USERS),
-    "Serendipity": every(definition=("popularity",)),
+    "Serendipity": every(definition=("popularity", "dissimilarity")),
     "Calibration": every(divergence=("kl", "js", "hellinger"), users=USERS) + every(alpha=(0.2,)),
     "CategoryDiversity": every(users=USERS),
     "CategoryEntropy": every(weight=WEIGHTS, users=USERS) + every(weight=("geometric",), p=(0.5,)),
@@ -223,6 +226,7 @@ class Problem:
     user_groups: dict[Any, Any] = field(default_factory=dict)
     item_clusters: dict[int, Any] = field(default_factory=dict)
     item_features: dict[int, list[Any]] = field(default_factory=dict)
+    item_vectors: dict[int, list[float]] = field(default_factory=lambda: {77: [1.0, 0.5, 2.0]})
 
     def run(self, specs, cutoffs, **how):
         before = self.scores.clone()
@@ -237,6 +241,7 @@ class Problem:
             user_groups=self.user_groups,
             item_clusters=self.item_clusters,
             item_features=self.item_features,
+            inputs={"item_vectors": self.item_vectors},
             metrics=[text(*spec) for spec in specs],
             top_k=cutoffs,
             per_user=True,
@@ -259,6 +264,7 @@ class Problem:
             self.user_groups,
             self.item_clusters,
             self.item_features,
+            self.item_vectors,
         )
 
 
@@ -314,6 +320,11 @@ def problems(draw):
         draw(st.sampled_from([("F", "M", "Film Noir"), (0, 1, 22), ("F", "M"), ("A",)]))
         for _ in range(3)
     )
+    vectors = {
+        item: random.choice([-1.5, 0.0, 0.0, 1.0, 2.0], 3).tolist()
+        for item in (*range(num_items), 77)
+        if item == 77 or random.random() < 0.8
+    }
     return Problem(
         torch.from_numpy(scores).to(dtype),
         users,
@@ -328,6 +339,7 @@ def problems(draw):
             for item in (*range(num_items), 77)
             if random.random() < 0.8
         },
+        vectors,
     )
 
 
@@ -450,6 +462,7 @@ PLAIN = Problem(
     user_groups={"u0": "F", "u1": "M", "u2": "F", "y": "M"},
     item_clusters={0: "Drama", 1: "Drama", 2: "Noir", 3: None},
     item_features={0: ["a", "b"], 1: ["b"], 2: [], 3: ["c", "a"]},
+    item_vectors={0: [1.0, 0.0], 1: [0.0, 0.0], 2: [-1.0, 2.0], 77: [1.0, 1.0]},
 )
 AWKWARD = {
     "plain": PLAIN,

@@ -16,12 +16,16 @@ TRUTH = {"a": {5: 2, 4: 1, 8: 3}, "b": {4: 3, 7: 1}, "c": {2: 1, 6: 2}}
 CATEGORIES = {1: "A", 2: "A", 3: "B", 4: "B", 5: "C", 6: "C", 7: "A", 8: "C"}
 
 
+VECTORS = {"A": (1, 0), "B": (0, 1), "C": (1, 1)}
+
+
 def run(metric, lists=LISTS, **changes):
     inputs = {
         "train": TRAIN,
         "items": list(range(1, 9)),
         "item_clusters": CATEGORIES,
         "item_features": {item: [category] for item, category in CATEGORIES.items()},
+        "inputs": {"item_vectors": {item: VECTORS[CATEGORIES[item]] for item in CATEGORIES}},
     }
     inputs |= {"mask_seen": False, "per_user": True}
     return weft.evaluate(lists, TRUTH, metrics=[metric], **inputs | changes)
@@ -40,6 +44,9 @@ def run(metric, lists=LISTS, **changes):
         ("ILS(distance=cooccurrence)@4", 1 - 0.685730, None),
         ("Personalization@4", 0.333333, None),  # PyG, recmetrics
         ("Personalization(overlap=cosine)@4", 0.333333, None),
+        ("ILD@4", 0.384941, [0.195262, 0.479780, 0.479780]),  # recommenders
+        ("ILS@4", 0.615059, None),  # recmetrics
+        ("Serendipity(definition=dissimilarity)@4", 0.191074, [0.323223, 0.25, 0]),  # recommenders
         ("Serendipity@4", 0.145833, [0.21875, 0.1875, 0.03125]),  # RecTools
         ("Calibration@4", 3.031345, [6.643856, 0.492822, 1.957356]),
         ("Calibration(divergence=js)@4", 0.568145, [1, 0.155639, 0.548795]),
@@ -94,5 +101,7 @@ def test_history_needs_user_numbers():
     evaluator = weft.Evaluator("NewToUser@2", train=train, mask_seen=False)
     with pytest.raises(InputError, match="needs user_indices, to know the train interactions"):
         evaluator.update(scores, target)
+    with pytest.raises(InputError, match="user_indices holds 2; expected rows of train, 0 to 1"):
+        evaluator.update(scores, target, torch.arange(3))
     with pytest.raises(InputError, match="user_indices holds 2; expected rows of train, 0 to 1"):
         weft.metrics.NewToUser(k=2, train=train).update(scores, target)

@@ -99,9 +99,7 @@ def _check_user_indices(evaluator: Evaluator) -> None:
     bootstrap = evaluator.settings.bootstrap
     reasons = {
         "the groups of the users": "user_groups" in evaluator.inputs,
-        "the train interactions of the users": evaluator.metric_set.select_names(
-            lambda metric: isinstance(metric, SummedMetric) and metric.reads_history
-        ),
+        "the train interactions of the users": _reads_history(evaluator),
         "whose values to look up in an input of users": evaluator.user_inputs,
         "which users were counted already": evaluator.drops_repeats,
         "which slice users are in": evaluator.slices,
@@ -137,6 +135,16 @@ def _check_labelled_users(evaluator: Evaluator, users: Tensor) -> None:
         check_users(users, value.size, name)
     for name, labels in evaluator.slices.items():
         check_users(users, labels.size, f"slices[{name!r}]")
+    if _reads_history(evaluator):
+        check_users(users, evaluator.inputs["train"].interactions.num_users, "train")
+
+
+def _reads_history(evaluator: Evaluator) -> bool:
+    """True if a metric reads the train interactions of each user."""
+    metrics = evaluator.metric_set.select_names(
+        lambda metric: isinstance(metric, SummedMetric) and metric.reads_history
+    )
+    return len(metrics) > 0
 
 
 def select_seen(train: Train, users: Any, device: torch.device) -> SparseRows:

@@ -16,8 +16,8 @@ from torch import Tensor
 from weft.batch.topk import TopK
 from weft.data import Features, Labels
 
-# Positions processed at once, to bound temporaries.
-_TILE_POSITIONS = 1 << 16
+# Numbers processed at once, to bound temporaries.
+_TILE_VALUES = 1 << 16
 
 
 class Entries(NamedTuple):
@@ -89,13 +89,13 @@ def _lookup(features: Features | Labels, items: Tensor) -> tuple[Tensor, Tensor]
     return torch.arange(len(items), device=items.device), features.lookup(items)
 
 
-def split_users(topk: TopK, row_size: int = 1) -> Iterator[tuple[int, int]]:
-    """Yield the first and last row (exclusive) of a few users at a time, at least once.
+def split_rows(num_rows: int, row_size: int) -> Iterator[tuple[int, int]]:
+    """Yield the first and last row (exclusive) of a few rows at a time, at least once.
 
-    `row_size`: the numbers per user of a temporary, if there are more than positions."""
-    step = max(1, _TILE_POSITIONS // max(row_size, topk.cutoffs[-1]))
-    for start in range(0, max(1, topk.batch.size), step):
-        yield start, min(start + step, topk.batch.size)
+    `row_size`: the numbers per row of a temporary."""
+    step = max(1, _TILE_VALUES // row_size)
+    for start in range(0, max(1, num_rows), step):
+        yield start, min(start + step, num_rows)
 
 
 def list_entries(topk: TopK, start: int, stop: int, weights: Tensor | None = None) -> Entries:
@@ -125,7 +125,7 @@ def reduce_list_features(
     [depth]` by position; 1 by default. With `is_shared`, an item with m features gives 1 / m of its
     weight to each."""
     values = []
-    for start, stop in split_users(topk):
+    for start, stop in split_rows(topk.batch.size, topk.cutoffs[-1]):
         sums = sum_by_feature(
             features,
             list_entries(topk, start, stop, weights),

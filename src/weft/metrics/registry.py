@@ -260,6 +260,13 @@ def _empty_inputs(declared: Mapping[str, InputKind]) -> dict[str, Any]:
     return sizes | {name: empty_input(kind) for name, kind in declared.items()}
 
 
+def default_spec(metric: type[BaseMetric]) -> MetricSpec:
+    """Return a metric with its default parameters, or those of its example if some are required."""
+    if _required_parameters(metric):
+        return example_spec(metric)
+    return MetricSpec(metric.__name__, (), 5 if needs_cutoff(metric) else None)
+
+
 def example_spec(metric: type[BaseMetric], k: int = 5) -> MetricSpec:
     """Return a metric with its required parameters, and a cut-off if it needs one."""
     return parse_name(metric.example or metric.__name__).with_cutoff(

@@ -19,6 +19,7 @@ from weft.metrics.declarations import metric_parameters
 from weft.metrics.names import MetricSpec, format_labels, parse_name
 from weft.metrics.profiles import PROFILES, apply_profile, tool_definitions
 from weft.metrics.registry import (
+    default_spec,
     example_spec,
     find_metric,
     needs_cutoff,
@@ -99,7 +100,7 @@ def value_range(metric: BaseMetric | type[BaseMetric]) -> str:
 
 def needed_inputs(metric: type[BaseMetric]) -> list[str]:
     """Return the inputs of a run that the metric needs, without sizes, which every run knows."""
-    built = prototype(example_spec(metric))
+    built = prototype(default_spec(metric))
     return [name for name in built.declared_inputs() if name in built.needed_inputs()]
 
 

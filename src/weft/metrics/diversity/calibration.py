@@ -18,7 +18,7 @@ from weft.metrics.feature_sums import (
     FeatureSums,
     list_entries,
     relative_entropy,
-    split_users,
+    split_rows,
     sum_by_feature,
 )
 from weft.metrics.registry import register
@@ -86,7 +86,8 @@ class Calibration(UserAverageTopKMetric):
 
     def user_values(self, topk: TopK) -> Tensor:
         batch, history, values = topk.batch, self._train.on_device, []
-        for start, stop in split_users(topk, history.row_size(batch.device)):
+        row_size = max(topk.cutoffs[-1], history.row_size(batch.device))
+        for start, stop in split_rows(batch.size, row_size):
             lists = list_entries(topk, start, stop)
             rows = history.select(batch.users[start:stop])
             items = rows.fill_invalid(rows.items, -1)

@@ -18,6 +18,7 @@ from weft.metrics.base.metric import Bounds
 from weft.metrics.diversity.pair_distances import (
     category_distances,
     cooccurrence_distances,
+    cosine_distances,
     hamming_distances,
     jaccard_distances,
 )
@@ -25,6 +26,7 @@ from weft.metrics.registry import register
 
 # The input that each distance is computed from, and the sums of the distances.
 _DISTANCES: dict[str, tuple[str, Callable[[Any, TopK], tuple[Tensor, Tensor]]]] = {
+    "cosine": ("item_vectors", cosine_distances),
     "category": ("item_clusters", category_distances),
     "hamming": ("item_features", hamming_distances),
     "jaccard": ("item_features", jaccard_distances),
@@ -40,7 +42,6 @@ class _IntraList(UserAverageTopKMetric):
         name: replace(BUILT_IN_INPUTS[name], required=False) for name, _ in _DISTANCES.values()
     }
     is_exposure_metric = True
-    bounds: Bounds = (0.0, 1.0)
     undefined = "no list has two items that can be compared"
     reference = (
         "Ziegler et al. (2005), Improving recommendation lists through topic diversification, "
@@ -49,7 +50,7 @@ class _IntraList(UserAverageTopKMetric):
     _choices: ClassVar[tuple[str, ...]] = tuple(_DISTANCES)
 
     def __init__(
-        self, k: int, *, distance: str = "category", users: str = "lists", **settings: Any
+        self, k: int, *, distance: str = "cosine", users: str = "lists", **settings: Any
     ) -> None:
         super().__init__(k, **settings)
         self.distance = check_choice("distance", distance, self._choices)
@@ -76,31 +77,35 @@ class ILD(_IntraList):
     """Intra-list diversity: the mean distance of the items of a list, over all pairs, averaged over
     lists. Higher is more diverse.
 
-    `distance` of two items: 0 or 1 if they have the same or different labels in `item_clusters`
-    (`"category"`); the number of features in `item_features` that one of them has (`"hamming"`); 1
-    - common features ÷ features of both (`"jaccard"`); 1 - c_ij / √(n_i n_j) with c_ij the train
-    users of both and n_i those of one (`"cooccurrence"`). `users="evaluated"` counts the lists of
-    users with a relevant item only.
+    `distance` of two items: 1 - the cosine of their vectors in `item_vectors` (`"cosine"`); 0 or 1
+    if they have the same or different labels in `item_clusters` (`"category"`); the number of
+    features in `item_features` that one of them has (`"hamming"`); 1 - common features ÷ features
+    of both (`"jaccard"`); 1 - c_ij / √(n_i n_j) with c_ij the train users of both and n_i those of
+    one (`"cooccurrence"`). `users="evaluated"` counts the lists of users with a relevant item only.
 
-    Edge cases: items without a label, and for co-occurrence items without train interactions, are
-    in no pair; the Jaccard distance of two items without features is 0; lists without a pair are
-    left out.
+    Edge cases: items without a vector (or with a vector of zeros), items without a label, and for
+    co-occurrence items without train interactions are in no pair; the Jaccard distance of two items
+    without features is 0; lists without a pair are left out.
 
-    Example: of three pairs, two are of different categories.
+    Example: the vectors of the first two items are equal, that of the third is orthogonal:
+    distances of 0, 1 and 1.
 
     >>> import torch, weft
-    >>> metric = weft.metrics.ILD(k=3, item_clusters=["a", "b", "b", "c"])
-    >>> metric.update(torch.tensor([[0.9, 0.5, 0.4, 0.1]]), torch.tensor([[1, 0, 0, 0]]))
+    >>> vectors = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+    >>> metric = weft.metrics.ILD(k=3, item_vectors=vectors)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.4]]), torch.tensor([[1, 0, 0]]))
     >>> metric.compute()
     tensor(0.6667, dtype=torch.float64)
     """
 
     higher_is_better = True
+    bounds: Bounds = (0.0, 2.0)
+    example = "ILD(distance=category)"
 
     def __init__(self, k: int, **settings: Any) -> None:
         super().__init__(k, **settings)
-        if self.distance == "hamming":
-            self.bounds = (0.0, None)
+        if self.distance != "cosine":
+            self.bounds = (0.0, None if self.distance == "hamming" else 1.0)
 
 
 @register
@@ -108,7 +113,7 @@ class ILS(_IntraList):
     """Intra-list similarity: the mean similarity of the items of a list, over all pairs, averaged
     over lists. Lower is more diverse.
 
-    The similarity of two items is 1 minus a `distance`: `"category"`, `"jaccard"` or
+    The similarity of two items is 1 minus a `distance`: `"cosine"`, `"category"`, `"jaccard"` or
     `"cooccurrence"`, each as for ILD, so that ILS is 1 - ILD. `users="evaluated"` counts the lists
     of users with a relevant item only.
 
@@ -117,14 +122,22 @@ class ILS(_IntraList):
     Example: of three pairs, one is of the same category.
 
     >>> import torch, weft
-    >>> metric = weft.metrics.ILS(k=3, item_clusters=["a", "b", "b", "c"])
+    >>> clusters = ["a", "b", "b", "c"]
+    >>> metric = weft.metrics.ILS(k=3, distance="category", item_clusters=clusters)
     >>> metric.update(torch.tensor([[0.9, 0.5, 0.4, 0.1]]), torch.tensor([[1, 0, 0, 0]]))
     >>> metric.compute()
     tensor(0.3333, dtype=torch.float64)
     """
 
     higher_is_better = False
+    bounds: Bounds = (-1.0, 1.0)
+    example = "ILS(distance=category)"
     _choices = tuple(distance for distance in _DISTANCES if distance != "hamming")
+
+    def __init__(self, k: int, **settings: Any) -> None:
+        super().__init__(k, **settings)
+        if self.distance != "cosine":
+            self.bounds = (0.0, 1.0)
 
     def user_values(self, topk: TopK) -> Tensor:
         return 1 - super().user_values(topk)

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from weft.batch.topk import TopK
 from weft.data import Features, Labels, Train
+from weft.data.numbers import Numbers
 from weft.metrics.feature_sums import FeatureSums, reduce_list_features
+from weft.metrics.unit_vectors import unit_vectors
 
 # Numbers of a temporary.
 _TILE_VALUES = 1 << 21
@@ -38,6 +40,25 @@ def hamming_distances(features: Features, topk: TopK) -> tuple[Tensor, Tensor]:
 
     counts, squares = reduce_list_features(features, topk, sum_counts_and_squares).unbind(1)
     return counts * topk.list_length - squares, _count_pairs(topk.list_length)
+
+
+def cosine_distances(vectors: Numbers, topk: TopK) -> tuple[Tensor, Tensor]:
+    """Sum up 1 - cosine of the vectors of two items, of items that have one.
+
+    The sum of the cosines of all pairs follows from the squared norm of the sum of the unit
+    vectors."""
+    lists = topk.batch.items[:, : topk.cutoffs[-1]]
+    step = max(1, _TILE_VALUES // (lists.shape[1] * vectors.values.values.shape[1]))
+    squares, counts = [], []
+    for items in torch.split(lists, step):
+        units, exists = unit_vectors(vectors, items)
+        spans = zip((0, *topk.cutoffs), topk.cutoffs)
+        sums = torch.stack([units[:, start:stop].sum(1) for start, stop in spans], dim=1).cumsum(1)
+        squares.append((sums * sums).sum(2))
+        counts.append(topk.sum_positions(exists.to(topk.k.dtype)))
+    count = torch.cat(counts)
+    num_pairs = _count_pairs(count)
+    return (num_pairs - (torch.cat(squares) - count) / 2).clamp(min=0), num_pairs
 
 
 def jaccard_distances(features: Features, topk: TopK) -> tuple[Tensor, Tensor]:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import cached_property
+from math import nan
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from weft._input_kinds import built_in_inputs
+from weft._input_kinds import ItemVectors, built_in_inputs
+from weft.batch.batch import Batch
 from weft.batch.topk import TopK
 from weft.data import DeviceColumn, Train
+from weft.data.numbers import Numbers
 from weft.errors import check_choice
 from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds
-from weft.metrics.feature_sums import split_users
+from weft.metrics.feature_sums import split_rows
 from weft.metrics.registry import register
+from weft.metrics.unit_vectors import unit_vectors
 
 
 @register
@@ -56,7 +61,8 @@ class NewToUser(UserAverageTopKMetric):
 
     def user_values(self, topk: TopK) -> Tensor:
         batch, history, num_seen = topk.batch, self._train.on_device, []
-        for start, stop in split_users(topk, history.row_size(batch.device)):
+        row_size = max(topk.cutoffs[-1], history.row_size(batch.device))
+        for start, stop in split_rows(batch.size, row_size):
             rows = history.select(batch.users[start:stop])
             _, is_seen = rows.find(batch.items[start:stop])
             num_seen.append(topk.sum_positions(is_seen.to(topk.k.dtype)))
@@ -67,15 +73,19 @@ class NewToUser(UserAverageTopKMetric):
 
 @register
 class Serendipity(UserAverageTopKMetric):
-    """Hits that popularity does not explain: the mean over a list of max(s_p - s_i, 0) for relevant
-    items, averaged over users.
+    """Unexpected hits: the mean over a list of how unexpected its relevant items are, averaged over
+    users.
 
-    s_p = (N + 1 - p) / N falls with the position p of the item in the list, s_i = (N + 1 - r_i) / N
-    with its rank r_i by train interactions, N the number of items in the catalogue. Equally popular
-    items have the same rank, and the next ones the rank that follows; s_i is 0 for items without
-    train interactions.
+    `definition="popularity"`: an item counts max(s_p - s_i, 0). s_p = (N + 1 - p) / N falls with
+    the position p of the item in the list, s_i = (N + 1 - r_i) / N with its rank r_i by train
+    interactions, N the number of items in the catalogue. Equally popular items have the same rank,
+    and the next ones the rank that follows; s_i is 0 for items without train interactions.
+    `definition="dissimilarity"`: an item counts 1 minus the mean cosine of its vector in
+    `item_vectors` and those of the user's train interactions.
 
-    Edge cases: an empty list counts 0; undefined if train is empty.
+    Edge cases: an empty list counts 0; undefined if train is empty. By dissimilarity, items without
+    a vector (or with a vector of zeros) count 0, and users without a train interaction that has one
+    are left out.
 
     Example: of three items, the relevant one is at position 1, and second by popularity: (3/3 -
     2/3) / 2.
@@ -89,7 +99,7 @@ class Serendipity(UserAverageTopKMetric):
     """
 
     family = "novelty"
-    needs = built_in_inputs("train")
+    needs = {**built_in_inputs("train"), "item_vectors": ItemVectors(missing=nan, required=False)}
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
     undefined = "no user has a relevant item, or train is empty"
@@ -101,7 +111,14 @@ class Serendipity(UserAverageTopKMetric):
     def __init__(self, k: int, *, definition: str = "popularity", **settings: Any) -> None:
         super().__init__(k, **settings)
         self._train: Train = self.inputs["train"]
-        self.definition = check_choice("definition", definition, ("popularity",))
+        self._vectors: Numbers | None = self.inputs.get("item_vectors")
+        self.definition = check_choice("definition", definition, ("popularity", "dissimilarity"))
+        self.reads_history = self.definition == "dissimilarity"
+        if self.reads_history:
+            self.bounds = (0.0, 2.0)
+
+    def needed_inputs(self) -> Set[str]:
+        return {"train", "item_vectors"} if self.reads_history else {"train"}
 
     @cached_property
     def _expected(self) -> DeviceColumn:
@@ -114,9 +131,32 @@ class Serendipity(UserAverageTopKMetric):
     def user_values(self, topk: TopK) -> Tensor:
         if self._train.num_interactions == 0:
             return torch.full_like(topk.list_length, torch.nan)
-        batch, num_items = topk.batch, self._train.num_items
-        relevant = batch.relevant
-        by_position = (num_items - batch.hit_positions) / num_items  # positions count from 0
-        surprise = (by_position - self._expected.lookup(relevant.items)).clamp(min=0)
-        total = batch.observed_positions.gains(topk.cutoffs, surprise)
-        return total / topk.list_length.clamp(min=1)
+        batch, length = topk.batch, topk.list_length.clamp(min=1)
+        if self._vectors is not None and self.reads_history:
+            surprise, has_history = self._dissimilarity(batch, self._vectors)
+            length = torch.where(has_history, length, torch.nan)
+        else:
+            num_items = self._train.num_items
+            by_position = (num_items - batch.hit_positions) / num_items  # positions count from 0
+            surprise = by_position - self._expected.lookup(batch.relevant.items)
+        return batch.observed_positions.gains(topk.cutoffs, surprise.clamp(min=0)) / length
+
+    def _dissimilarity(self, batch: Batch, vectors: Numbers) -> tuple[Tensor, Tensor]:
+        """Return 1 - the mean cosine of each relevant item and the items of the user's train `[n]`,
+        and whether a user has such items, `[batch, 1]`.
+        """
+        size, history = vectors.values.values.shape[1], self._train.on_device
+        profiles = []
+        for start, stop in split_rows(batch.size, size * history.row_size(batch.device)):
+            rows = history.select(batch.users[start:stop])
+            units, exists = unit_vectors(vectors, rows.fill_invalid(rows.items, -1))
+            sums = units.new_zeros(stop - start, size).index_add_(0, rows.rows, units)
+            counts = rows.sum_rows(exists.to(units.dtype))[:, None]
+            profiles.append(sums / torch.where(counts > 0, counts, torch.nan))
+        profile = torch.cat(profiles)
+        relevant, values = batch.relevant, []
+        for start, stop in split_rows(len(relevant.items), size):
+            units, exists = unit_vectors(vectors, relevant.items[start:stop])
+            cosine = (units * profile.index_select(0, relevant.rows[start:stop])).sum(1)
+            values.append(torch.where(exists, 1 - cosine, 0).nan_to_num(0))
+        return torch.cat(values), ~torch.isnan(profile[:, :1])
