@@ -6,7 +6,6 @@ Lists have few features of the many that a catalogue may have, so that nothing h
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -70,7 +69,8 @@ def sum_by_feature(
     num_features = max(1, len(features.names))
     outside = num_rows * num_features
     key = entries.rows.index_select(0, index).mul_(num_features).add_(code)
-    key, order = torch.where(code < 0, outside, key).sort()
+    # Stable, so that the order in which weights are added does not depend on other users.
+    key, order = torch.where(code < 0, outside, key).sort(stable=True)
     is_first = torch.ones_like(key)
     is_first[1:] = key[1:] != key[:-1]
     pair, index = is_first.cumsum(0) - 1, index.index_select(0, order)
@@ -138,5 +138,6 @@ def reduce_list_features(
 
 
 def relative_entropy(p: Tensor, q: Tensor) -> Tensor:
-    """Return the terms p log2(p / q), 0 where p is 0."""
-    return (torch.xlogy(p, p) - torch.xlogy(p, q)) / math.log(2)
+    """Return the terms p log2(p / q), 0 where p is 0; both may be broadcast."""
+    ratio = torch.where(p > 0, p / q, 1)
+    return p * torch.log2(ratio)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -15,7 +14,7 @@ from weft.errors import check_choice
 from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds
 from weft.metrics.browsing import DEFAULT_P, BrowsingModel
-from weft.metrics.feature_sums import FeatureSums, reduce_list_features
+from weft.metrics.feature_sums import FeatureSums, reduce_list_features, relative_entropy
 from weft.metrics.registry import register
 
 
@@ -108,5 +107,5 @@ def _entropy(sums: FeatureSums) -> Tensor:
     """Return the entropy in bits of the shares of each row, NaN if all sums are 0."""
     total = sums.sum_rows(sums.values)
     total = torch.where(total > 0, total, torch.nan)
-    logs = sums.sum_rows(torch.special.xlogy(sums.values, sums.values))
-    return (total.log() - logs / total).clamp(min=0) / math.log(2)
+    terms = relative_entropy(sums.values, torch.ones_like(sums.values))
+    return (total.log2() - sums.sum_rows(terms) / total).clamp(min=0)
