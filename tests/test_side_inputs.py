@@ -299,6 +299,38 @@ def test_results_name_their_inputs():
     assert "inputs={" in text and "'price': price" in text and "'budget': budget" in text
 
 
+def test_checkpoints_keep_inputs_apart(tmp_path, monkeypatch):
+    """An interrupted evaluation resumes with the same inputs only."""
+    monkeypatch.setattr("weft.evaluation.checkpoint._SAVE_SECONDS", 0.0)
+    path = tmp_path / "progress"
+
+    def fail_at(row):
+        def score(users):
+            if max(users) >= row:
+                raise RuntimeError("out of power")
+            return SCORES[users]
+
+        return score
+
+    numbers = {"users": range(USERS), "items": range(ITEMS)}
+    settings = options(**numbers, batch_size=4, checkpoint=path)
+    with pytest.raises(RuntimeError, match="out of power"):
+        weft.evaluate(fail_at(8), TRUTH, **settings)
+    others = {"inputs": {**BY_POSITION, "price": [1.0] * ITEMS}}
+    with pytest.raises(SettingError, match="differ in price"):
+        weft.evaluate(fail_at(99), TRUTH, **settings | others)
+    agree(weft.evaluate(fail_at(99), TRUTH, **settings))
+
+
+def test_embeddings_of_factors():
+    factors = weft.Factors(torch.rand(USERS, 4), torch.tensor(VECTORS).float())
+    inputs = {"item_vectors": factors.item_embeddings}
+    result = weft.evaluate(factors, TRUTH, metrics="MeanNorm", top_k=K, inputs=inputs)
+    order = factors.scores(0, USERS, users=None).argsort(dim=1, descending=True)[:, :K]
+    norms = torch.tensor(VECTORS).float().norm(dim=1)[order].mean(dim=1)
+    assert result[f"MeanNorm@{K}"] == pytest.approx(float(norms.mean()), rel=1e-6)
+
+
 def test_unused_inputs_are_noted():
     result = weft.evaluate(SCORES, TRUTH, metrics="nDCG", top_k=K, inputs={"price": PRICES})
     assert "price was given, but no metric of this run reads it (ListRevenue does)" in result.notes

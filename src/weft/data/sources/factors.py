@@ -73,6 +73,11 @@ class Factors:
         return biases.to(embeddings)
 
     @property
+    def item_embeddings(self) -> Tensor:
+        """The item embeddings `[items, d]`, also as the input `item_vectors` of metrics."""
+        return self._items
+
+    @property
     def tensors(self) -> dict[str, Tensor | None]:
         """The arguments of the constructor as tensors, by name."""
         return {
