@@ -16,7 +16,7 @@ from weft.errors import SettingError
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class InputKind:
-    """What a metric reads of each item or user.
+    """An input that a metric reads for each item or user.
 
     An input that is not `required` may be left out of a run; the metric then lacks it in
     `self.inputs`. `description` replaces the general one in messages."""

@@ -13,7 +13,7 @@ WeftError
 InputWarning            data that can be evaluated, but is probably not what was meant
 EngineWarning           Ray or Spark waits, or lost a worker
 
-Every message says what was got, what was expected and how to fix it. A message refers to a setting
+Messages state what was got, what was expected and how to fix it. A message refers to a setting
 through `setting_ref`, so that Python prints `top_k=[10]`, the command line `--top-k 10` and a
 configuration `top_k: 10`, without anybody rewriting text.
 """
@@ -193,8 +193,8 @@ def check_int(name: str, value: object, *, least: int = 1) -> int:
 
 
 def check_float(name: str, value: object, *, more: str = "") -> float:
-    """`value` as a finite number, an int if it is whole; refuses booleans and text. `more` says
-    what else it must be.
+    """`value` as a finite number, an int if it is whole; refuses booleans and text. `more` names
+    further conditions.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
         raise SettingError(f"{setting_ref(name, value)}; it must be a number{more}.")

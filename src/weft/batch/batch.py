@@ -156,7 +156,7 @@ class Batch:
         )
 
     def _with_relevant(self, relevant: SparseRows) -> Batch:
-        """Return a batch with other relevant items. It is closed together with this one."""
+        """Return a batch with other relevant items. It is closed with this one."""
         other = copy.copy(self)
         ranks_by_relevance = self.tie_rule.name in ("pessimistic", "optimistic")
         for name in vars(self).keys() - _INDEPENDENT:
@@ -277,12 +277,12 @@ class Batch:
 
     @cached_property
     def located(self) -> LocatedItems:
-        """Where the relevant items are."""
+        """The positions of the relevant items."""
         return LocatedItems(self, self.relevant)
 
     @cached_property
     def judged(self) -> LocatedItems:
-        """Where the items of the truth are, relevant or not."""
+        """The positions of the items of the truth, relevant or not."""
         if self.is_host_readable and len(self.truth.items) == len(self.relevant.items):
             return self.located
         return LocatedItems(self, self.truth)

@@ -22,7 +22,7 @@ _TILE_SCORES = 1 << 20
 class NegativesAbove:
     """Numbers of negatives that score `above` each relevant item, and `at_least` as high, `[n]`.
 
-    `is_ranked [n]`: False for items that are not offered or, in incomplete lists, not listed, whose
+    `is_ranked [n]`: False for items that are not offered or, in incomplete lists, not listed; their
     numbers have no meaning. `num_ranked [batch]`: the negatives that are offered or listed."""
 
     above: Tensor

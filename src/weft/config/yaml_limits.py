@@ -18,7 +18,7 @@ def check_limits(path: Path, events: Iterable[Any]) -> None:
     """Raise `SettingError` with line and column for a file that is too large once aliases expand.
 
     `events` are those of the YAML parser, so that nothing has been built yet. An alias counts as
-    what it stands for.
+    the node that it refers to.
     """
     expansion = _Expansion()
     for event in events:

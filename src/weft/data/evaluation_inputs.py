@@ -218,7 +218,7 @@ def score_axes(
 
 
 def positional_axes(source: Source | ListSource, axes: Axes) -> list[Vocabulary]:
-    """Return the users and items whose ids are row or column numbers of the source."""
+    """Return the users and items with row or column numbers of the source as ids."""
     if isinstance(source, ListSource):
         return [axes.users] if source.table.has_undeclared_rows else []
     return [axis for axis in (axes.users, axes.items) if axis.is_positional]

@@ -32,7 +32,7 @@ class _Fork:
 def _look_for_polars() -> None:
     """Find out whether polars has started its threads, before a fork."""
     if "polars" in sys.modules and not _Fork.has_polars_threads:
-        # Elsewhere than on Linux, threads cannot be told by their names.
+        # Elsewhere than on Linux, threads cannot be recognized by their names.
         names = _thread_names() if _TASKS.exists() else ["polars-0"]
         # Those of its pool have numbers; one that only an import starts is "polars-ooc-cleaner".
         _Fork.has_polars_threads = any(re.match(r"polars-\d", name) for name in names)

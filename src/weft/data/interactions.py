@@ -213,7 +213,7 @@ class InteractionTable:
 
     `users` and `items` are ids, or row and column numbers of a matrix of size `shape`. `value_name`
     is "rating", "score", "rank", or empty if the values mean nothing. `num_rows` is given for
-    numbers of rows and items whose number of columns is not known: see `with_columns`.
+    numbers of rows and items if the number of columns is not known: see `with_columns`.
     """
 
     where: str  # the data in messages

@@ -98,7 +98,7 @@ def _read_pairs(
         frame = data.collect() if hasattr(data, "collect") else data
         return _from_columns(*_find_label_columns(frame, ids.kind, where), where, ids)
     library = type(data).__module__.partition(".")[0]
-    if library == "pandas" and hasattr(data, "index"):  # a series, whose index holds the ids
+    if library == "pandas" and hasattr(data, "index"):  # a series with the ids in its index
         return _from_columns(data.index, data, where, ids)
     if (library == "scipy" and hasattr(data, "tocoo")) or getattr(data, "ndim", 1) == 2:
         return _from_matrix(data, where, ids)
@@ -138,7 +138,7 @@ def _from_sequence(
 def check_in_order(
     length: int, where: str, ids: Vocabulary, num_in_order: int, *, value: str
 ) -> None:
-    """Raise `InputError` unless a sequence has a value for each id, whose order is known."""
+    """Raise `InputError` unless a sequence has a value for each id, in a known order."""
     if num_in_order == 0 and ids.size:
         # Lists name their users themselves, so that users= is not an option.
         are_listed_users = (ids.origin or "").startswith("source") and ids.kind == "user"

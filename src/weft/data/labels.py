@@ -53,7 +53,7 @@ class Labels:
     def lookup(self, codes: Tensor) -> Tensor:
         """Return the number of each code's label in `names`, -1 for none, of the shape of `codes`.
 
-        The code -1, for no item behind the end of a list, has no label."""
+        The code -1, for no item after the end of a list, has no label."""
         return self.codes.lookup(codes, -1)
 
     def lacks(self, codes: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ class Numbers:
     def lookup(self, codes: Tensor) -> Tensor:
         """Return the value of each code, `[*codes]` or `[*codes, d]`, on the device of the codes.
 
-        The code -1, for no item behind the end of a list, has 0."""
+        The code -1, for no item after the end of a list, has 0."""
         return self.values.lookup(codes)
 
     def lacks(self, codes: Tensor) -> Tensor:
@@ -90,8 +90,8 @@ def read_numbers(
     an id and a list, or a column per dimension), an array or a sequence.
 
     A sequence holds the values of the first `num_in_order` ids, by default of all; 0: ids have no
-    known order. The first `num_required` ids, by default all, must have a value if the kind says
-    so. Raises `InputError` if an id has several values, or for values that are not finite.
+    known order. The first `num_required` ids, by default all, must have a value if the kind
+    requires it. Raises `InputError` if an id has several values, or for values that are not finite.
     """
     if isinstance(data, Numbers):
         if data.size < ids.size:

@@ -21,7 +21,7 @@ def are_positions(ids: Any) -> bool:
 
 
 def check_declared(users: Any, items: Any, *, has_lists: bool, is_model: bool) -> None:
-    """Raise `SettingError` if positions are declared for a source whose ids are not positions."""
+    """Raise `SettingError` if positions are declared for a source with ids of another kind."""
     if are_positions(users) and is_model:
         raise SettingError(
             f"{setting_ref('users', users)} says that user ids are row numbers of scores, but a "
@@ -54,9 +54,9 @@ def describe_ids(
 
 @dataclass(frozen=True)
 class PositionalIds:
-    """The kinds of ids ("user", "item") that are positions, and what the caller said about them."""
+    """The kinds of ids ("user", "item") that are positions, and the caller's declarations."""
 
-    sizes: Mapping[str, int]  # rows or columns, of each kind whose ids are positions
+    sizes: Mapping[str, int]  # rows or columns, of each kind with positions as ids
     declared: frozenset[str]  # kinds for which the caller gave "positions"
     inputs: tuple[str, ...]  # those with ids: "truth", "train"
     frames: tuple[str, ...]  # those of them that are frames or files

@@ -31,8 +31,8 @@ def read_input(
     """Return an input of users or items by code; `where` names it in messages.
 
     A sequence holds the values of the first `num_in_order` ids, by default of all; 0: ids have no
-    known order. The first `num_required` ids, by default all, must have a value if the kind says
-    so. Raises `InputError` for data that does not fit.
+    known order. The first `num_required` ids, by default all, must have a value if the kind
+    requires it. Raises `InputError` for data that does not fit.
     """
     if kind.form == "label":
         return read_labels(data, where, ids, num_in_order=num_in_order)
@@ -77,7 +77,7 @@ def read_positional_inputs(
     sizes = {"num_users": num_users, "num_items": num_items}
     for name, size in sizes.items():
         sizes[name] = None if size is None else check_int(name, size, least=0)
-    # Train comes first, because it tells how many items there are.
+    # Train comes first, because it gives the number of items.
     for name in sorted(data, key=lambda name: kinds[name].axis != "interaction"):
         kind, axis = kinds[name], f"num_{kinds[name].axis}s"
         if data[name] is None:

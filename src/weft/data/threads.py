@@ -1,7 +1,7 @@
 """Threads on the CPU: how many a process may use, and operations of torch on one of them.
 
 Torch runs an operation on several threads (OpenMP) that wait for each other at its end. For small
-operations that costs more than it saves, and many times more beside other busy processes. Weft
+operations that costs more than it saves, and many times more if other processes are busy. Weft
 therefore splits users over threads, and lets each operation run on one."""
 
 from __future__ import annotations

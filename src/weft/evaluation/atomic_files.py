@@ -133,7 +133,7 @@ class _Stage:
             raise NotADirectoryError(0, f"{stages} is a link; remove it")
         with suppress(FileExistsError):
             stages.mkdir()
-            shutil.copymode(self._folder, stages)  # for everybody who may write to the folder
+            shutil.copymode(self._folder, stages)  # for all who may write to the folder
         try:
             for name in os.listdir(stages):
                 _Stage(self._folder, name).settle_if_abandoned()

@@ -74,7 +74,7 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def _read_content(path: Path) -> bytes:
-    """Return what follows the first line, whose format, version, length and digest are checked."""
+    """Return the content after the first line; check format, version, length and digest."""
     header, _, content = read_file(path, _EXPECTED).partition(b"\n")
     fields = (*header.decode(errors="replace").split(" "), "", "", "", "")
     name, version, digest, length = fields[:4]

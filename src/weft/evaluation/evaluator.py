@@ -1,4 +1,4 @@
-"""`Evaluator`: one pass over batches of users, whose contributions are added to one state."""
+"""`Evaluator`: one pass over batches of users that adds their contributions to one state."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ from weft.evaluation.result import Result
 from weft.evaluation.sampling_settings import rank_estimator
 from weft.evaluation.settings import EvaluationSettings
 from weft.evaluation.state import combine_states
-from weft.evaluation.update_inputs import read_update
+from weft.evaluation.update_inputs import check_sampled, read_update
 from weft.metrics.author_errors import author_errors
 from weft.metrics.base.batch_checks import count_users_outside
-from weft.metrics.base.metric import BaseMetric
 from weft.metrics.declarations import METRIC_SETTINGS
 from weft.metrics.profiles import find_profile, spell_out
 from weft.metrics.registry import expand_metrics, find_input_kinds
@@ -52,8 +51,8 @@ class Evaluator(EvaluatorState):
     With `bootstrap`, the contributions of each user are stored until the end: 8 bytes per mean and
     cut-off, 12 per further term, such as a list position. `slices` holds a label per user by the
     name of the slice. `repeated_users="drop"` counts each user once, also across processes: the
-    first row of a user stays. Otherwise every row counts, and the result says how many are
-    repeated. `nan_scores="nan"` makes every value NaN if scores are NaN or +inf, for training loops
+    first row of a user stays. Otherwise every row counts, and the result counts the repeated
+    ones. `nan_scores="nan"` makes every value NaN if scores are NaN or +inf, for training loops
     that stop or go on by themselves; by default `update` raises an error.
 
     With `torch.distributed`, `compute` synchronizes all processes: all must call it, and all get
@@ -218,9 +217,7 @@ class Evaluator(EvaluatorState):
         Raises an error for metric objects or `exposure` that do not fit the run."""
         settings = self.settings
         counting = {name: getattr(settings, name) for name in METRIC_SETTINGS}
-        objects = [metric for metric in settings.metrics if isinstance(metric, BaseMetric)]
-        if objects:
-            check_metric_objects(objects, counting, self.inputs)
+        check_metric_objects(settings.metrics, counting, self.inputs)
         if settings.keep_lists and not any(spec.k for spec in classes):
             raise SettingError(
                 f"{setting_ref('keep_lists', True)} keeps lists up to the largest cut-off, but no "
@@ -266,7 +263,7 @@ class Evaluator(EvaluatorState):
         If an error or an interrupt ends it, nothing of the batch is added.
 
         Off the CPU nothing here synchronizes with the device, except a dense `[batch, items]`
-        target on it, whose number of interactions is data, `bootstrap`, `repeated_users="drop"`,
+        target on it (its number of interactions is data), `bootstrap`, `repeated_users="drop"`,
         `extra_users="skip"`, and masking by very long train rows; `docs/devices.md` lists the forms
         that never do."""
         read = read_update(
@@ -297,7 +294,7 @@ class Evaluator(EvaluatorState):
         return rank_batch(inputs, self._ranking)
 
     def add(self, inputs: BatchInputs, batch: Batch | None = None) -> None:
-        """Add the contributions of a batch whose inputs are checked and encoded.
+        """Add the contributions of a batch of checked and encoded inputs.
 
         `batch` is that of `rank`, if it was ranked before; it is closed. If an error or an
         interrupt ends it, nothing is added."""
@@ -308,8 +305,9 @@ class Evaluator(EvaluatorState):
     def _add(
         self, inputs: BatchInputs, transaction: BatchTransaction, batch: Batch | None = None
     ) -> None:
-        self._check_estimator(inputs)
         predictions = inputs.predictions
+        if self.estimator is not None and predictions is not None:
+            check_sampled(self.estimator, inputs)
         is_complete = isinstance(predictions, BatchLists) and predictions.is_complete
         self._has_lists = isinstance(predictions, BatchLists) and not is_complete
         self._has_candidates |= (
@@ -317,21 +315,6 @@ class Evaluator(EvaluatorState):
         )
         with closing(batch or self.rank(inputs)) as ranked:
             self._accumulate(ranked, transaction)
-
-    def _check_estimator(self, inputs: BatchInputs) -> None:
-        """Raise `SettingError` if an estimator is given for predictions that are not sampled."""
-        predictions = inputs.predictions
-        if self.estimator is None or predictions is None:
-            return
-        is_sampled = isinstance(predictions, BatchLists) and (
-            inputs.sample_sizes is not None or predictions.is_missing
-        )
-        if not is_sampled:
-            raise SettingError(
-                f"{setting_ref('estimator', self.estimator.method)} needs candidates with "
-                "uniformly drawn negatives, and how many there were to draw from; give "
-                f"{setting_ref('strategy', 'sampled')}, or leave the estimator out."
-            )
 
     def _accumulate(self, batch: Batch, transaction: BatchTransaction) -> None:
         by_user = self.stores_contributions

@@ -55,8 +55,8 @@ class MetricSet:
 
     `classes` are the metrics with their cut-offs, `inputs` the inputs of the run by name,
     `counting` the settings that all metrics share. `stateful` metrics own states; all others are
-    formulas over the sums of the `layout`. `exposure` is the number of items whose recommendations
-    are counted at every cut-off, None if they are counted only for metrics that need it.
+    formulas over the sums of the `layout`. `exposure` is the number of items with recommendations
+    counted at every cut-off, None if they are counted only for metrics that need it.
     With `skill`, accuracy metrics have a floor and a ceiling.
     """
 
@@ -234,7 +234,7 @@ class MetricSet:
                     floor=references[0],
                     ceiling=references[1],
                 )
-                about = {}  # the values by label behind a scalar have no direction of their own
+                about = {}  # the values by label of a scalar have no direction of their own
             for labels, value in computed.by_label.items():
                 number = _check_finite(spec, metric, value)
                 yield MetricValue(name, spec.k, number, cell=tuple(map(str, labels)), **about)
@@ -361,11 +361,12 @@ def _check_finite(spec: MetricSpec, metric: BaseMetric, value: Tensor) -> float:
 
 
 def check_metric_objects(
-    metrics: Sequence[BaseMetric], counting: Mapping[str, Any], inputs: Mapping[str, Any]
+    metrics: Sequence[Any], counting: Mapping[str, Any], inputs: Mapping[str, Any]
 ) -> None:
     """Raise `SettingError` for a metric object with other settings or inputs than the run."""
-    defaults = inspect.signature(BaseMetric.__init__).parameters
-    for metric in metrics:
+    objects = [metric for metric in metrics if isinstance(metric, BaseMetric)]
+    defaults = inspect.signature(BaseMetric.__init__).parameters if objects else {}
+    for metric in objects:
         for name, value in metric.settings().items():
             if value not in (defaults[name].default, counting[name]):
                 raise SettingError(

@@ -159,7 +159,7 @@ def _user_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) ->
 
 
 def _describe_kept_repeats(evaluator: Evaluator) -> str:
-    """Name the metrics whose own states hold the rows of repeated users."""
+    """Name the metrics with own states that hold the rows of repeated users."""
     keep = [
         spec
         for spec, one in evaluator.metric_set.stateful.items()
@@ -280,7 +280,7 @@ def _unused_notes(evaluator: Evaluator) -> Iterator[str]:
 
 
 def _estimate_notes(evaluator: Evaluator) -> Iterator[str]:
-    """Name the metrics whose ties are drawn, and those whose ranks are estimated."""
+    """Name the metrics with ties that are drawn, and those with estimated ranks."""
     select_names, estimator = evaluator.metric_set.select_names, evaluator.estimator
 
     def is_drawn(metric: BaseMetric) -> bool:

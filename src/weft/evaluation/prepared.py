@@ -121,7 +121,7 @@ _NO_SCORES = "scores, which these lists do not have; "
 
 
 def _check_trait(classes: MetricClasses, trait: str, need: str) -> None:
-    """Raise `MissingInput` for metrics with a trait; `need` says what they need."""
+    """Raise `MissingInput` for metrics with a trait; `need` is what they need."""
     metrics = {str(spec.with_cutoff(None)): (spec, metric) for spec, metric in classes.items()}
     names = [name for name, metric in metrics.items() if getattr(prototype(*metric), trait)]
     if names:

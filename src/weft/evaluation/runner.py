@@ -162,7 +162,7 @@ class EvaluationRun:
                 start = stop
 
     def _default_batch_size(self) -> int:
-        """Return the number of users whose scores or lists fit the bounds of a batch."""
+        """Return the largest number of users with scores or lists within the bounds of a batch."""
         source, settings, metric_set = self.dataset.source, self.settings, self.evaluator.metric_set
         fitting = _BATCH_BYTES // (4 * max(1, self.dataset.items.size))
         fitting = int(np.clip(fitting, 1, _BATCH_USERS))

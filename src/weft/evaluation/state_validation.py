@@ -30,7 +30,7 @@ _FIELDS = tuple(field.name for field in fields(EvaluationState))
 
 
 def validate_state(state: Mapping[str, Any], evaluator: EvaluatorState) -> EvaluationState:
-    """Return a state whose every field fits the evaluator, from its fields and `identity`.
+    """Return a state with fields that all fit the evaluator, from its fields and `identity`.
 
     Raises `InputError` with the name of a field that does not fit: types, shapes, and the ranges of
     all indices and counts."""
@@ -97,7 +97,7 @@ def _count_labelled_users(evaluator: EvaluatorState) -> int | None:
 def _check_contributions(
     rows: Mapping[str, Any], evaluator: EvaluatorState, length: int | None
 ) -> None:
-    """Check the rows of `UserContributions`, whose names have the prefix."""
+    """Check the rows of `UserContributions`; their names have the prefix."""
     rows = {
         name.removeprefix(ROW_PREFIX): row
         for name, row in rows.items()

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from weft.batch.batch import BatchInputs
-from weft.data import Train
+from weft.data import BatchLists, Train
 from weft.data.devices import is_host_readable, to_device
 from weft.data.targets import read_target
 from weft.data.tensors import SparseRows
-from weft.errors import InputError, setting_ref
+from weft.errors import InputError, SettingError, setting_ref
 from weft.metrics.base.batch_checks import (
     check_batch,
     check_item_numbers,
@@ -22,6 +22,7 @@ from weft.metrics.base.batch_checks import (
     replace_invalid_scores,
 )
 from weft.metrics.base.summed import SummedMetric
+from weft.ranking.rank_estimator import RankEstimator
 
 if TYPE_CHECKING:
     from weft.evaluation.evaluator import Evaluator
@@ -30,6 +31,18 @@ if TYPE_CHECKING:
 # has at most one in so many of all items: temporaries are then no larger than the scores. Longer
 # rows are looked up on the host, which synchronizes.
 _PADDING_RATIO = 8
+
+
+def check_sampled(estimator: RankEstimator, inputs: BatchInputs) -> None:
+    """Raise `SettingError` if the predictions are not those of sampled candidates."""
+    lists = inputs.predictions
+    if isinstance(lists, BatchLists) and (inputs.sample_sizes is not None or lists.is_missing):
+        return
+    raise SettingError(
+        f"{setting_ref('estimator', estimator.method)} needs candidates with uniformly drawn "
+        "negatives, and how many there were to draw from; give "
+        f"{setting_ref('strategy', 'sampled')}, or leave the estimator out."
+    )
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ class UserMeanSums(Accumulator):
 
 @dataclass(frozen=True)
 class ReferenceSums(UserMeanSums):
-    """The same for a "random" or the "ideal" order of the offered items."""
+    """The `MEAN_SUMS` of values per user in a "random" or the "ideal" order of the candidates."""
 
     order: str = "random"
 
@@ -303,8 +303,8 @@ class ItemCandidacy(ItemAccumulator):
     """The number of users for whom each item was a candidate: of all users ("lists") or of those
     with a relevant item ("evaluated").
 
-    Most items are candidates of most users. An extra last row counts the users whose candidates are
-    all items, apart from those that are subtracted one by one."""
+    Most items are candidates of most users. An extra last row counts the users with all items as
+    candidates, except for those that are subtracted one by one."""
 
     users: str = "lists"
     has_cutoffs = False

@@ -31,8 +31,8 @@ def author_errors() -> Iterator[None]:
 
 
 def _find_author(trace: TracebackType | None) -> tuple[Any, TracebackType] | None:
-    """Return the metric (or accumulator) whose author's code raised, and the traceback from that
-    code on.
+    """Return the metric (or accumulator) with the author's code that raised, and the traceback from
+    that code on.
     """
     caller = None  # `self` of the frame before, if that is in Weft
     while trace is not None:

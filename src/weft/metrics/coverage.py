@@ -93,7 +93,7 @@ class _ListMetric(UserAverageTopKMetric):
 
 
 class _CoveredUsers(_ListMetric):
-    """The number of users whose list fulfils a condition, or their share."""
+    """The number of users with a list that fulfils a condition, or their share."""
 
     def __init__(self, k: int, *, as_fraction: bool = False, **settings: Any) -> None:
         super().__init__(k, **settings)

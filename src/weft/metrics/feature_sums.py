@@ -99,7 +99,7 @@ def split_rows(num_rows: int, row_size: int) -> Iterator[tuple[int, int]]:
 
 
 def list_entries(topk: TopK, start: int, stop: int, weights: Tensor | None = None) -> Entries:
-    """Return the items of the lists of users `start` to `stop - 1`, whose rows count from 0.
+    """Return the items of the lists of users `start` to `stop - 1`, with rows that count from 0.
 
     The column of an item is the number of the first cut-off that includes it. `weights [depth]` by
     position; 1 by default."""

@@ -2,7 +2,7 @@
 
 A standard error is the root of a small difference of large sums if values are close to each other
 and far from 0: for a mean of 10^8 deviations, all 16 digits of a float64 cancel. The sums of
-`SPREAD_SUMS` are therefore stored in four parts of decreasing magnitude, 100 bits together. A batch
+`SPREAD_SUMS` are therefore stored in four parts of decreasing magnitude, 100 bits in all. A batch
 is added up around its own mean, and each part but the last is rounded to 16 bits. Parts of 2^37
 times the size of a batch are added without an error, so that states merge by adding vectors.
 """
@@ -104,7 +104,7 @@ def _high_half(x: Tensor) -> Tensor:
 
 
 def _expand(center: Tensor, weight: Tensor, first: Tensor, second: Tensor) -> tuple[_Terms, _Terms]:
-    """Return terms whose exact sums are those of w x and of w x^2.
+    """Return terms with the exact sums of w x and of w x^2.
 
     `first` and `second` are the sums of w (x - center) and of w (x - center)^2. `center` has half
     of the digits of its type, so that all products are exact."""

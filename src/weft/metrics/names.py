@@ -1,8 +1,8 @@
 """The grammar of metric names: `nDCG@10`, `F1(metric_name_1=nDCG(gain=linear), beta=0.5)@20`, and
 arithmetic on them: `nDCG@10 * Recall@10`.
 
-A name is a value: it parses, compares and prints back. The registry says which metric and which
-defaults it means. Importing this module does not load torch.
+A name is a value: it parses, compares and prints back. The registry has the metric and the
+defaults that it means. Importing this module does not load torch.
 
     name   := word [ "(" [ param { "," param } ] ")" ] [ "@" integer ]
     param  := word "=" value

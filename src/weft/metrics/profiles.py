@@ -311,7 +311,7 @@ def find_profile(name: object) -> Profile:
 def apply_profile(metric: Any, profile: Profile) -> Any:
     """Return a metric (name, spec or class) with the profile's parameters added.
 
-    Parameters in the name take precedence. Metric objects, whose parameters were all chosen, and
+    Parameters in the name take precedence. Metric objects, which have all parameters, and
     metrics that are not Weft's own are returned unchanged. Raises `SettingError` for a metric that
     the profile excludes or does not cover."""
     if is_metric_class(metric):

@@ -56,7 +56,7 @@ FAMILIES = (
     "multi-objective",
 )
 
-# Stands for empty inputs of every kind, for metrics that are built for their properties.
+# Empty inputs of every kind, for metrics that are built for their properties.
 EMPTY_INPUTS: Mapping[str, Any] = MappingProxyType({})
 
 

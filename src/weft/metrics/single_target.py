@@ -20,7 +20,7 @@ from weft.metrics.base.batch_checks import check_batch, is_integer
 from weft.metrics.base.stateful import TORCHMETRICS_SETTINGS, Bounds, StatefulMetric
 from weft.ranking import MaskedScores, TieRule
 
-# Tensor functions whose result holds the same ranks, moved, reshaped, selected or joined. The last
+# Tensor functions with a result of the same ranks, moved, reshaped, selected or joined. The last
 # two receive the ranks of other processes.
 _FUNCTIONS = (
     "to cpu cuda int long short clone detach contiguous pin_memory "
@@ -278,7 +278,7 @@ class _RankMetric(StatefulMetric):
 
 
 class HR(_RankMetric):
-    """The share of rows whose target is among the first k.
+    """The share of rows with the target among the first k.
 
     >>> import torch, weft
     >>> metric = weft.HR(k=2)

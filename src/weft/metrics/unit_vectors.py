@@ -1,4 +1,4 @@
-"""Unit vectors of items, whose products are cosines."""
+"""Unit vectors of items: their products are cosines."""
 
 from __future__ import annotations
 

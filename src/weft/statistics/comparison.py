@@ -90,7 +90,7 @@ class Comparison(ReportMixin):
         standard error, and `ci_low` to `ci_high` its interval by Student's t. The interval has the
         level `ci_level` at which the correction decides, so that for the paired t-test it excludes
         0 if and only if the row is significant; of a one-sided test this holds for the end that it
-        asks about. Under "bonferroni" the intervals of a family hold together with a confidence of
+        asks about. Under "bonferroni" the intervals of a family all hold with a confidence of
         1 - alpha (1 - 2 alpha for one-sided tests).
 
         `effect_size` is the mean difference over its standard deviation (paired Cohen's d).
@@ -167,7 +167,7 @@ class Comparison(ReportMixin):
         return compare_lists(self.results, k, p)
 
     def describe_lists(self) -> list[str]:
-        """Return a line of text per pair of models whose lists were kept: their similarity."""
+        """Return a line of text per pair of models with kept lists: their similarity."""
         if any(result.lists is None for result in self.results.values()):
             return []
         rows = self.lists().iter_rows(named=True)

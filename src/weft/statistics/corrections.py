@@ -56,7 +56,7 @@ def interval_alphas(p_values: Floats, correction: str, alpha: float) -> Floats:
     alpha, provided that the interval belongs to the test. With m tests the level is
 
     - "none": alpha;
-    - "bonferroni": alpha / m, so that all intervals hold together with a probability of 1 - alpha;
+    - "bonferroni": alpha / m, so that all intervals hold at once with a probability of 1 - alpha;
     - "holm": alpha / m as well, except for tests that are significant by Holm only: they have the
       level alpha / (m - i + 1) of their step i, at which they were decided;
     - "fdr": alpha r / m if r tests are significant, at least alpha / m. The expected share of wrong

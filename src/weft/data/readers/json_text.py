@@ -15,7 +15,7 @@ _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)"
 
 
 class RepeatingObject(dict[str, Any]):
-    """A JSON object whose text gives the keys `repeated` more than once."""
+    """A JSON object with the keys `repeated` more than once in its text."""
 
     repeated: tuple[str, ...] = ()
 

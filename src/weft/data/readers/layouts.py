@@ -191,7 +191,7 @@ def _trec_layout(part: PartFile, text: str, form: str, file: File) -> FileLayout
     """Return the layout of a TREC file; None if it is another table.
 
     Runs and qrels are detected by their content, with less strict rules if a format, a suffix or a
-    name says that a file is one. Raise `InputError` if it is not, and nothing else is declared.
+    name declares a file as one. Raise `InputError` if it is not, and nothing else is declared.
     """
     if file.is_declared_table:
         return None

@@ -134,7 +134,7 @@ def _has_separators_of_full_lines(layout: FileLayout) -> bool:
 
 
 def _has_line(layout: FileLayout, condition: pl.Expr) -> bool:
-    """True if a line below the header meets a condition on the column `line`."""
+    """True if a line below the header fulfils a condition on the column `line`."""
     lines = scan_lines(layout.part.plain, layout.num_skipped)
     return bool(collect(lines.select(condition.any())).item())
 

@@ -64,7 +64,7 @@ def _has_suspect_rows(
 
     `check_rows` decides.
     """
-    is_irregular = columns["irregular"].any()  # in CSV also rows whose last field is empty
+    is_irregular = columns["irregular"].any()  # in CSV also rows with an empty last field
     if is_irregular and (not is_csv or any(map(has_short_lines, layouts))):
         return True
     numbers = [columns[role] for role in columns if is_number_role(role)]

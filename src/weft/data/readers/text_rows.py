@@ -47,7 +47,7 @@ def _split_unquoted(line: str, separator: str) -> list[str]:
 
 
 def _split_csv(lines: Iterable[str], separator: str) -> Iterator[TextRow]:
-    """Yield rows of fields that may be in quotes, in which a doubled quote stands for one."""
+    """Yield rows of fields that may be in quotes, in which a doubled quote means one."""
     number, row = 0, _QuotedRow(separator)
     for number, line in enumerate(lines, start=1):
         if not row.is_open and '"' not in line:

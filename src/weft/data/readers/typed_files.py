@@ -182,7 +182,7 @@ def _first_string(layout: FileLayout, name: str, dtype: Any) -> str:
 def find_string_ids(
     names: Sequence[str], types: Sequence[_Types], ids: str, where: str
 ) -> set[str]:
-    """Return the roles whose ids are read as strings, by the types of the part files `names`.
+    """Return the roles with ids that are read as strings, by the types of the part files `names`.
 
     Raises `InputError` if ids are integers in one part and strings in another.
     """

@@ -290,7 +290,7 @@ class EncodedLists:
     """All lists by code: offsets `[users + 1]`, items and scores `[entries]`, best first per user.
 
     `is_order_given`: the order is given, so that equal scores are not ties. `num_dropped`: entries
-    that repeated an item of their list. `num_rank_gaps`: lists whose ranks left out positions.
+    that repeated an item of their list. `num_rank_gaps`: lists with gaps in their ranks.
     `disk_arrays`: those of items and scores, if these are on disk.
     """
 

@@ -118,7 +118,7 @@ class SpilledLists:
     def _partition_rows(
         self, users: Vocabulary, items: Vocabulary, *, offsets: Numbers, bounds: Numbers
     ) -> dict[str, DiskArray]:
-        """Write the columns of the rows, with those of each partition of the users together.
+        """Write the columns of the rows, grouped by partition of the users.
 
         The rows of a partition keep their order. The column `row` has their numbers.
         """
@@ -249,7 +249,7 @@ class SpilledLists:
     # Errors
 
     def _raise_invalid_numbers(self) -> None:
-        """Raise `InputError` with the first rows whose score or rank is not finite."""
+        """Raise `InputError` with the first rows with a score or rank that is not finite."""
         import polars as pl
 
         for name in ("score", "rank"):
@@ -303,7 +303,7 @@ def _divide_users(offsets: Numbers, max_rows: int) -> Numbers:
 def _restore_ids(
     duplicates: Duplicates, users: Vocabulary, items: Vocabulary, *, first_user: int
 ) -> Duplicates:
-    """Return rows under the caller's ids instead of codes; code 0 stands for `first_user`."""
+    """Return rows under the caller's ids instead of codes; code 0 is `first_user`."""
     return {
         kind: replace(
             table,

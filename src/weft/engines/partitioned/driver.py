@@ -85,7 +85,7 @@ def take_user_inputs(
     arguments: Arguments, *, has_lists: bool, engine: str, has_table_names: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any], PositionalIds]:
     """Return the inputs with rows of users, the arguments of `weft.evaluate` without them, and what
-    the caller said about ids that are positions.
+    the caller declared about ids that are positions.
 
     With `has_table_names`, strings may also be names of tables. Raises an error for settings that
     are wrong or unsupported, before any data is read.
@@ -181,7 +181,7 @@ def _names_pool(candidates: Any, *, has_table_names: bool) -> bool:
 
 
 def _check_mergeable(run: EvaluationRun, engine: str) -> None:
-    """Raise `SettingError` for metrics whose states do not merge over partitions."""
+    """Raise `SettingError` for metrics with states that do not merge over partitions."""
     counting = [
         str(spec)
         for spec, metric in run.evaluator.metric_set.classes.items()

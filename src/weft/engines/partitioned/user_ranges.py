@@ -1,7 +1,7 @@
 """Partitions by ranges of user ids, which workers read from Parquet files without a shuffle.
 
-Files state the lowest and the highest user of each row group. If the rows of a user are close
-together, as in files that were written user by user, each partition reads few row groups of others.
+Files state the lowest and the highest user of each row group. If the rows of a user follow
+each other, as in files written user by user, each partition reads few row groups of others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _Id = int | str
-_MAX_FILES = 1 << 12  # whose footers the driver reads
+_MAX_FILES = 1 << 12  # the driver reads their footers
 _MAX_FRAME_BYTES = 1 << 26  # of inputs in the driver's memory, which are sent with the partitions
 # Rows that are looked at, as a multiple of all rows: splitting rows and moving them costs more.
 _MAX_REPETITION = 2.0

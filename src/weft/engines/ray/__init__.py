@@ -27,7 +27,7 @@ from weft.evaluation.result import Result
 
 _HOST_AND_PORT = re.compile(r"(ray://)?\[?(?P<host>[^/\[\]]+?)\]?:(?P<port>\d{1,5})")
 _CONNECT_TIMEOUT_SECONDS = 15.0
-_CONNECT_ATTEMPTS = 4  # a second apart
+_CONNECT_ATTEMPTS = 4  # with a second between them
 
 
 def evaluate(

@@ -1,4 +1,4 @@
-"""Partitions whose rows workers read from Parquet files themselves, without Java and a shuffle."""
+"""Partitions that workers read from Parquet files themselves, without Java and a shuffle."""
 
 from __future__ import annotations
 

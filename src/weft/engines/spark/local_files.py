@@ -1,4 +1,4 @@
-"""Parquet files behind Spark DataFrames, which workers can read without Spark."""
+"""Parquet files of Spark DataFrames, which workers can read without Spark."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ class SparkReader:
         return _OpenedInput(frame, where, file.address, files)
 
     def _read_schema(self, address: str, argument: str, *, may_be_table: bool) -> Any:
-        """Return the schema of Parquet; None for a missing path, of which the driver tells more."""
+        """Return the schema of Parquet; None for a missing path, which the driver explains."""
         from pyspark.errors import PySparkException
 
         try:

@@ -80,8 +80,8 @@ class nDCG(_DiscountedGain):  # noqa: N801 - the paper's name
     of a rating of 1.
 
     Edge cases: ratings below the relevance threshold have gain 0; positions after the end of a list
-    add 0; ratings whose gain overflows are refused; undefined for a user whose relevant items all
-    have gain 0; a user without a relevant item is left out.
+    add 0; ratings with a gain that overflows are refused; undefined for a user with relevant items
+    of gain 0 only; a user without a relevant item is left out.
 
     Example: ratings 3 and 1 are at positions 2 and 1: (1/1 + 7/1.585) / (7/1 + 1/1.585).
 

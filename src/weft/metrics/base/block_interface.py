@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dis
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch import Tensor
 from weft.batch.batch import Batch
 from weft.batch.blocks import MetricBlock, copy_lazily
 from weft.data.devices import run_eagerly
-from weft.errors import SettingError, did_you_mean
+from weft.errors import InputError, SettingError, did_you_mean
 
 
 def check_components(metric: str, required: Any) -> None:
@@ -41,6 +41,19 @@ def check_keywords(metric: str, update: Callable[..., Any]) -> None:
     if inspect.Parameter.VAR_KEYWORD not in kinds:
         raise SettingError(
             f"{metric}.update must take its blocks as keywords: update(self, preds, **kwargs)."
+        )
+
+
+def check_target(metric: str, target: Any, blocks: Collection[str]) -> None:
+    """Raise `InputError` unless `update` got a target, and no blocks in addition."""
+    if target is None:
+        raise InputError(
+            f"{metric}.update() needs a target: dense, sparse, or the items of each row."
+        )
+    if blocks:
+        raise InputError(
+            f"{metric}.update() got {', '.join(map(repr, blocks))} in addition to a target; give "
+            "one or the other."
         )
 
 

@@ -30,7 +30,7 @@ class Composite(CombinedMetric):
     """A formula over the values that other metrics have in the run.
 
     `metrics` are names with their cut-offs (`"nDCG@10"`) or metric objects, which stay as they are:
-    the composite reads the sums of the run, shared with the same metrics beside it. `formula` is a
+    the composite reads the sums of the run, shared with the same metrics of the run. `formula` is a
     function of their values, scalar tensors in the order of `metrics`. `name` is a word, with a
     cut-off if it has one (`"quality@10"`). `higher_is_better` is None, unknown, unless it is given.
     `inputs` supplies `train` and others to components that are given by name; inside a run those of

@@ -153,7 +153,7 @@ def check_component(metric: BaseMetric, *, owner: str, needs_user_values: bool =
 
 
 class CombinedMetric(SummedMetric):
-    """A metric whose properties follow from those of its components."""
+    """A metric with properties that follow from those of its components."""
 
     @property
     def components(self) -> list[Any]:

@@ -3,7 +3,7 @@
 - `UserMeanMetric`: a value per user, averaged.
 - `UserAverageMetric`: a value per user without a cut-off; authors define `compute_scores`.
 - `UserAverageTopKMetric`: the same at a cut-off.
-- `PooledMetric`: a formula over sums of all users together, or a mean of values per user.
+- `PooledMetric`: a formula over sums of all users, or a mean of values per user.
 - `RatingMetric`: errors on ratings; authors define `compute_errors`.
 """
 
@@ -190,7 +190,7 @@ class UserAverageTopKMetric(TopKMetric, UserAverageMetric):
 
 
 class PooledMetric(UserMeanMetric):
-    """A formula over sums of all users together, or (`average="users"`) a mean of values per user.
+    """A formula over sums of all users, or (`average="users"`) a mean of values per user.
 
     A subclass defines `user_values(topk)`, `pooled_sums()` and `pooled_value(sums)`."""
 

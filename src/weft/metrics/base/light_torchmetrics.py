@@ -1,4 +1,4 @@
-"""TorchMetrics' base class without its metrics, whose import takes as long as that of torch.
+"""TorchMetrics' base class without its metrics: their import takes as long as that of torch.
 
 The package is put into `sys.modules` before its `__init__` is executed. That happens when a name is
 looked up that is not there yet, such as `torchmetrics.MetricCollection`.
@@ -17,7 +17,7 @@ _NAME = "torchmetrics"
 
 
 class _UnexecutedPackage(ModuleType):
-    """A package whose `__init__` is executed when one of its names is missing."""
+    """A package with an `__init__` that is executed when one of its names is missing."""
 
     def __getattr__(self, name: str) -> Any:
         self.__class__ = ModuleType  # type: ignore[assignment]

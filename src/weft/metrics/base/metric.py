@@ -19,7 +19,7 @@ from weft.batch.ranked_batch import rank_batch
 from weft.data import Train
 from weft.data.devices import DEFERRED_ERRORS, raise_deferred_errors, run_eagerly
 from weft.data.targets import read_target
-from weft.errors import InputError, SettingError, check_choice, check_int, check_threshold
+from weft.errors import SettingError, check_choice, check_int, check_threshold
 from weft.metrics.base.batch_checks import (
     check_batch,
     check_item_numbers,
@@ -31,6 +31,7 @@ from weft.metrics.base.block_interface import (
     call_with_blocks,
     check_components,
     check_keywords,
+    check_target,
     copy_preds,
     wrap_update,
 )
@@ -84,7 +85,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
     # True if items of the truth that are not relevant matter, because they were judged.
     reads_judgements: bool = False
     # True if the value describes which items are listed or are candidates, relevant or not: among
-    # selected candidates it says little about the catalogue.
+    # selected candidates it means little for the catalogue.
     is_exposure_metric: bool = False
     # True if ties="expected" has a closed form for the metric, or ties do not affect it.
     has_expected_tie_form: bool = False
@@ -239,18 +240,9 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         The truth is dense or sparse `[batch, items]`, or the relevant items of each row. With
         `items [batch, n]`, the scores are those of candidates of each row: item numbers, -1 in
         shorter rows. A metric that reads blocks may be given them instead of a target. On another
-        device than the CPU nothing synchronizes, except a dense target, whose number of ratings
+        device than the CPU nothing synchronizes, except a dense target: its number of ratings
         depends on the data."""
-        if target is None:
-            raise InputError(
-                f"{type(self).__name__}.update() needs a target: dense, sparse, or the items of "
-                "each row."
-            )
-        if blocks:
-            raise InputError(
-                f"{type(self).__name__}.update() got {', '.join(map(repr, blocks))} in addition to "
-                "a target; give one or the other."
-            )
+        check_target(type(self).__name__, target, blocks)
         with SHARED_BATCHES.open(self, (preds, target, user_indices, items)) as batch:
             self.accumulate(batch)
             if batch.validation.has_counts:

@@ -26,7 +26,7 @@ class MetricType(ABCMeta):
     """Adds the states of a metric after its constructor has run, among them the number of its rows
     under a name that no other metric has.
 
-    TorchMetrics' `MetricCollection` shares one state between metrics whose states have the same
+    TorchMetrics' `MetricCollection` shares one state between metrics with states of the same
     names and equal values after the first batch, as any two metrics without a hit do. The unique
     name prevents that, and also that states are loaded into or merged with another metric."""
 

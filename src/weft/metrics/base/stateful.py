@@ -55,7 +55,7 @@ _MAX_DIMENSIONS = 8
 
 
 class StatefulMetric(TorchMetric):
-    """A TorchMetrics metric whose value is a function of states that add up."""
+    """A TorchMetrics metric with a value that is a function of states that add up."""
 
     full_state_update = False
     is_differentiable = False

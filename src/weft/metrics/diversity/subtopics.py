@@ -25,7 +25,7 @@ class SRecall(UserAverageTopKMetric):
     of the catalogue instead; `numerator="list"` counts the features of all items in the list, so
     that the value may exceed 1.
 
-    Edge cases: users whose relevant items have no feature are left out (with
+    Edge cases: users with relevant items that have no feature are left out (with
     `denominator="catalogue"` they count 0); items without features add none.
 
     Example: the relevant items have two genres; the one in the list has the first of them.

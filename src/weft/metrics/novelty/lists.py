@@ -132,7 +132,7 @@ class SelfInformation(_ListNovelty):
 @register
 class Surprisal(_ListNovelty):
     """The mean of log2(U / n_i) / log2(U) over the k positions of a list, averaged over lists: from
-    0 (everybody has seen the items) to 1 (one user or nobody has).
+    0 (all users have seen the items) to 1 (at most one user has).
 
     n_i are the train interactions of the item, U the users with a train interaction. Positions
     after the end of a list add 0; `denominator="list"` divides by the length of the list instead of
@@ -159,5 +159,5 @@ class Surprisal(_ListNovelty):
 
     def novelty(self, popularity: Tensor) -> Tensor:
         num_users = torch.full_like(popularity, self._train.num_users)
-        # 0 / 0 for a single user, whose items all have one interaction.
+        # 0 / 0 for a single user: the items all have one interaction.
         return torch.log2(num_users / popularity) / torch.log2(num_users)

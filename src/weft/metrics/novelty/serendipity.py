@@ -1,4 +1,4 @@
-"""New and unexpected items: those a user has not met, and hits that popularity does not explain."""
+"""New and unexpected items: those not seen before, and hits that popularity does not explain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from weft.metrics.unit_vectors import unit_vectors
 class NewToUser(UserAverageTopKMetric):
     """The share of a list that is not in the user's train interactions, averaged over lists.
 
-    Where seen items are masked, it is 1: it says something with `mask_seen=False`.
+    Where seen items are masked, it is 1: it has a meaning with `mask_seen=False`.
     `users="evaluated"` counts the lists of users with a relevant item only.
 
     Edge cases: for users without train interactions everything is new; empty lists are left out.

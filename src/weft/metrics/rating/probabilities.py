@@ -138,7 +138,7 @@ class LogLoss(PooledMetric, _ProbabilityMetric):
     loss.
 
     Edge cases: an interaction is not relevant if it is stored with a rating of 0 or below the
-    threshold, and the loss of relevant interactions alone says little; a score of -inf is no score;
+    threshold, and the loss of relevant ones alone means little; a score of -inf is no score;
     probabilities outside [0, 1] are refused; `cells="offered"` needs the scores of all items, so
     that recommendation lists are refused, unless they hold all candidates (`candidates="listed"`).
 
