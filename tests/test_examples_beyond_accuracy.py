@@ -105,3 +105,10 @@ def test_history_needs_user_numbers():
         evaluator.update(scores, target, torch.arange(3))
     with pytest.raises(InputError, match="user_indices holds 2; expected rows of train, 0 to 1"):
         weft.metrics.NewToUser(k=2, train=train).update(scores, target)
+
+
+def test_serendipity_is_computed_in_float64():
+    """The cold item 3 is at position 2 of 5: 4/5 over a list of 2."""
+    metric = weft.metrics.Serendipity(k=2, train=torch.tensor([[1, 0, 0, 0, 0]]))
+    metric.update(torch.tensor([[0.1, 0.9, 0.0, 0.5, 0.2]]), torch.tensor([[0, 0, 0, 1, 0]]))
+    assert float(metric.compute()) == pytest.approx(0.4, abs=1e-15)

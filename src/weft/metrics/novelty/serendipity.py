@@ -137,7 +137,8 @@ class Serendipity(UserAverageTopKMetric):
             length = torch.where(has_history, length, torch.nan)
         else:
             num_items = self._train.num_items
-            by_position = (num_items - batch.hit_positions) / num_items  # positions count from 0
+            positions = batch.hit_positions.to(topk.k.dtype)  # from 0
+            by_position = (num_items - positions) / num_items
             surprise = by_position - self._expected.lookup(batch.relevant.items)
         return batch.observed_positions.gains(topk.cutoffs, surprise.clamp(min=0)) / length
 
