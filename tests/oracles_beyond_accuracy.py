@@ -45,7 +45,7 @@ from oracles import (
     user_value,
 )
 from oracles_lists import gain_of
-from oracles_ratings import SCORED, Cell
+from oracles_ratings import BY_USER, SCORED, Cell
 
 
 @dataclass(frozen=True)
@@ -526,7 +526,7 @@ CELL_METRICS: dict[str, Callable[..., dict[tuple[Label, ...], float]]] = {
 WITHOUT_K = ("AUC", "GAUC", "BiasDisparityBS", *RATING, *SCORED)
 TARGETS = ("BiasDisparityBS", "BiasDisparityBR", "BiasDisparityBD")
 LOWER_IS_BETTER = (*RATING, "Gini", "PopREO", "PopRSP", "REO", "RSP", "EucDistance")
-LOWER_IS_BETTER += ("LogLoss", "NE", "ECE")
+LOWER_IS_BETTER += ("LogLoss", "NE", "ECE", "MAPE", "SMAPE", "NDPM")
 LOWER_IS_BETTER += ("ItemMADRanking", "ItemMADRating", "UserMADRanking", "UserMADRating")
 LOWER_IS_BETTER += (*oracles_diversity.LOWER_IS_BETTER, *oracles_exposure.LOWER_IS_BETTER)
 
@@ -636,7 +636,7 @@ def missing_oracles(metrics: Iterable[str]) -> list[str]:
 def has_user_values(metric: str, params: Mapping[str, Any]) -> bool:
     """Whether the metric, with these parameters, has a value per user."""
     if metric in RATING or metric in SCORED:
-        return params.get("average", "cells") == "users"
+        return metric in BY_USER or params.get("average", "cells") == "users"
     if metric in ("EucDistance", "Hypervolume"):
         return params.get("scope", "system") == "users"
     return (

@@ -17,6 +17,7 @@ from oracles_beyond_accuracy import (
     GLOBAL_METRICS,
     LOWER_IS_BETTER,
     RATING,
+    SCORED,
     TARGETS,
     USER_METRICS,
     WITHOUT_K,
@@ -83,6 +84,10 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     "MSE": every(average=("cells", "users")),
     "RMSE": every(average=("cells", "users")),
     "LogLoss": every(scores=("logits",), cells=("truth", "offered"), average=("cells", "users")),
+    **{
+        name: every(average=("cells", "users"))
+        for name in ("MAPE", "SMAPE", "R2", "ExplainedVariance", "Pearson")
+    },
     "NE": every(scores=("logits",)),
     "ScoreCalibration": every(scores=("logits",)),
     "ECE": every(scores=("logits",), bins=(1, 3, 10)),
@@ -168,7 +173,7 @@ METRICS: dict[str, list[dict[str, Any]]] = {
 # Oracles of metrics without parameters need no line above.
 METRICS |= {
     metric: [{}]
-    for metric in (*USER_METRICS, *GLOBAL_METRICS, *CELL_METRICS, *RATING)
+    for metric in (*USER_METRICS, *GLOBAL_METRICS, *CELL_METRICS, *RATING, *SCORED)
     if metric not in METRICS
 }
 F1_OF_TWO_FAMILIES = ("F1", {"metric_name_1": "EPC", "metric_name_2": "nDCG"})

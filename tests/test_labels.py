@@ -1559,6 +1559,11 @@ DIRECTIONS = {
     "MCC": (*UP, (-1, 1)),
     **dict.fromkeys(["MAE", "MSE", "RMSE", "LogLoss", "NE"], (*DOWN, OPEN)),
     "ScoreCalibration": (None, 1.0, OPEN),
+    "MAPE": (*DOWN, OPEN),
+    "SMAPE": (*DOWN, (0, 2)),
+    **dict.fromkeys(["R2", "ExplainedVariance"], (*UP, (None, 1))),
+    **dict.fromkeys(["Pearson", "Kendall", "Spearman"], (*UP, (-1, 1))),
+    "NDPM": (*DOWN, UNIT),
     "ECE": (*DOWN, UNIT),
     "RBPResidual": (*DOWN, UNIT),
     **dict.fromkeys(

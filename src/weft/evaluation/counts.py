@@ -25,6 +25,7 @@ COUNT_NAMES = (
     "relevant_not_offered",
     "judged_not_relevant",
     "ratings_without_score",
+    "zero_ratings",
     "graded_ratings",
     "large_ratings",
     *DEFERRED_ERRORS,
@@ -97,6 +98,7 @@ class BatchCounter:
         yield from (relevant.lengths, seen, add_up(relevant, not_offered))
         yield truth.lengths - relevant.lengths
         yield add_up(truth, batch.raw_scores == -torch.inf)
+        yield add_up(truth, truth.values == 0)
         yield add_up(truth, (truth.values != 0) & (truth.values != 1))
         yield add_up(relevant, relevant.values > LARGE_RATING)
         # Errors are of the whole batch: any is one too many.

@@ -18,11 +18,11 @@ from torch import Tensor
 from weft.data import Labels
 
 SPREAD_SUMS = ("weight", "weighted", "weight2", "weight2_value", "weight2_value2")
-_NUM_PARTS = 4
+NUM_PARTS = 4
 # The sums of a mean, plain, and the parts of those that its standard error is computed from.
 MEAN_SUMS = (
     *("users", "weight", "weighted"),
-    *(f"{name}.{part}" for part in range(_NUM_PARTS) for name in SPREAD_SUMS),
+    *(f"{name}.{part}" for part in range(NUM_PARTS) for name in SPREAD_SUMS),
 )
 PLAIN_SUMS = MEAN_SUMS[:3]  # those of a mean without a standard error
 _NUM_PLAIN = len(PLAIN_SUMS)
@@ -81,22 +81,22 @@ def _mean_sums(
     else:
         w = torch.where(is_defined, weights[:, None].to(x.dtype), 0)
         users, weight, weighted, weight2 = add_up([ones, w, w * x, w * w])
-    center = _high_half((weighted / weight).nan_to_num(0, 0, 0))
+    center = high_half((weighted / weight).nan_to_num(0, 0, 0))
     deviation = x.sub_(center if group is None else center[group]).mul_(w)
     if weights is None:
         first, second = add_up([deviation, deviation * deviation])
         total, square = _expand(center, weight, first, second)
-        w_parts, total_parts, square_parts = _split([(weight,), total, square]).unbind(1)
+        w_parts, total_parts, square_parts = split_terms([(weight,), total, square]).unbind(1)
         parts = torch.stack([w_parts, total_parts] * 2 + [square_parts], dim=1)
     else:
         first, *moments2 = add_up([deviation, w * deviation, deviation * deviation])
         total, _ = _expand(center, weight, first, first)
         total2, square2 = _expand(center, weight2, *moments2)
-        parts = _split([(weight,), total, (weight2,), total2, square2])
+        parts = split_terms([(weight,), total, (weight2,), total2, square2])
     return torch.cat([torch.stack([users, weight, weighted]), parts.flatten(0, 1)])
 
 
-def _high_half(x: Tensor) -> Tensor:
+def high_half(x: Tensor) -> Tensor:
     """Round numbers to the first half of their digits (Veltkamp): products of halves are exact."""
     digits, _ = _DIGITS[x.dtype]
     scaled = x * (2.0 ** ((digits + 1) // 2) + 1)
@@ -109,14 +109,14 @@ def _expand(center: Tensor, weight: Tensor, first: Tensor, second: Tensor) -> tu
     `first` and `second` are the sums of w (x - center) and of w (x - center)^2. `center` has half
     of the digits of its type, so that all products are exact."""
     numbers = torch.stack([weight, 2 * first, center * center])
-    high = _high_half(numbers)
+    high = high_half(numbers)
     (w, d, square), (w_low, d_low, square_low) = high, numbers - high
     total = (w * center, w_low * center, first)
     products = (w * square, w * square_low, w_low * square, w_low * square_low)
     return total, (*products, d * center, d_low * center, second)
 
 
-def _split(expansions: Sequence[_Terms]) -> Tensor:
+def split_terms(expansions: Sequence[_Terms]) -> Tensor:
     """Return the sums of some terms each, `[parts, sums, ...]`, in parts of decreasing magnitude.
 
     Adding a large number and subtracting it again rounds all terms to the same last digit, without
@@ -128,7 +128,7 @@ def _split(expansions: Sequence[_Terms]) -> Tensor:
     largest = rest.abs().amax(1, keepdim=True)
     digits, part_digits = _DIGITS[rest.dtype]
     parts = []
-    for part in range(1, _NUM_PARTS):
+    for part in range(1, NUM_PARTS):
         offset = largest * 2.0 ** (digits - part * part_digits)
         rounded = (rest + offset).sub_(offset)
         parts.append(rounded.sum(1))

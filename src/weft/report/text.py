@@ -60,6 +60,7 @@ _COUNTS = {
     "relevant_not_offered": "relevant items that were not offered",
     "ratings_without_score": "ratings without a score",
     "judged_not_relevant": "rows of the truth that are not relevant",
+    "zero_ratings": "ratings of 0",
     "graded_ratings": "ratings other than 0 and 1",
     "large_ratings": "relevant ratings above 20",
     "truth_interactions": "rows of the truth",

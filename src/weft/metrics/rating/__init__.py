@@ -5,6 +5,24 @@ before masking; those without a score are left out and counted.
 """
 
 from weft.metrics.rating.probabilities import ECE, NE, LogLoss, ScoreCalibration
-from weft.metrics.rating.rating_errors import MAE, MSE, RMSE
+from weft.metrics.rating.rank_correlations import NDPM, Kendall, Spearman
+from weft.metrics.rating.rating_errors import MAE, MAPE, MSE, RMSE, SMAPE
+from weft.metrics.rating.variance import R2, ExplainedVariance, Pearson
 
-__all__ = ["ECE", "MAE", "MSE", "NE", "RMSE", "LogLoss", "ScoreCalibration"]
+__all__ = [
+    "ECE",
+    "MAE",
+    "MAPE",
+    "MSE",
+    "NDPM",
+    "NE",
+    "R2",
+    "RMSE",
+    "SMAPE",
+    "ExplainedVariance",
+    "Kendall",
+    "LogLoss",
+    "Pearson",
+    "ScoreCalibration",
+    "Spearman",
+]
