@@ -118,6 +118,14 @@ def scored_value(
     return SCORED[metric](pooled, **params)
 
 
+def ranked_value(
+    metric: str, world: World, users: Iterable[User], average: str = "", **params: Any
+) -> float:
+    """Give a metric of the ranks of the relevant items of some users together."""
+    pooled = [place for user in users for place in places(world.cases()[user])]
+    return RANKED[metric](pooled, **params)
+
+
 # Metrics with a value per user; NaN leaves the user out of the mean
 
 
@@ -523,10 +531,10 @@ CELL_METRICS: dict[str, Callable[..., dict[tuple[Label, ...], float]]] = {
 
 # Combinations of other metrics
 
-WITHOUT_K = ("AUC", "GAUC", "BiasDisparityBS", *RATING, *SCORED)
+WITHOUT_K = ("AUC", "GAUC", "BiasDisparityBS", *RATING, *SCORED, *RANKED)
 TARGETS = ("BiasDisparityBS", "BiasDisparityBR", "BiasDisparityBD")
 LOWER_IS_BETTER = (*RATING, "Gini", "PopREO", "PopRSP", "REO", "RSP", "EucDistance")
-LOWER_IS_BETTER += ("LogLoss", "NE", "ECE", "MAPE", "SMAPE", "NDPM")
+LOWER_IS_BETTER += ("LogLoss", "NE", "ECE", "MAPE", "SMAPE", "NDPM", "MeanRank", "PercentileRank")
 LOWER_IS_BETTER += ("ItemMADRanking", "ItemMADRating", "UserMADRanking", "UserMADRating")
 LOWER_IS_BETTER += (*oracles_diversity.LOWER_IS_BETTER, *oracles_exposure.LOWER_IS_BETTER)
 
@@ -625,7 +633,7 @@ WITH_ORACLE = frozenset(
         *GLOBAL_METRICS,
         *CELL_METRICS,
     )
-) | frozenset((*RATING, *SCORED))
+) | frozenset((*RATING, *SCORED, *RANKED))
 
 
 def missing_oracles(metrics: Iterable[str]) -> list[str]:
@@ -635,6 +643,8 @@ def missing_oracles(metrics: Iterable[str]) -> list[str]:
 
 def has_user_values(metric: str, params: Mapping[str, Any]) -> bool:
     """Whether the metric, with these parameters, has a value per user."""
+    if metric in RANKED:
+        return params.get("average", DEFAULT_AVERAGES[metric]) == "users"
     if metric in RATING or metric in SCORED:
         return metric in BY_USER or params.get("average", "cells") == "users"
     if metric in ("EucDistance", "Hypervolume"):
@@ -656,6 +666,8 @@ def user_answer(metric: str, world: World, user: User, k: int | None, **params: 
         return RATING[metric](errors(world, user))
     if metric in SCORED:
         return scored_value(metric, world, [user], **params)
+    if metric in RANKED:
+        return ranked_value(metric, world, [user], **params)
     if metric == "F1":
         return f1(world, user, k, **params) if relevant(case) else NAN
     if metric in ("EucDistance", "Hypervolume"):
@@ -689,6 +701,8 @@ def answer(metric: str, world: World, k: int | None, **params: Any) -> Answer:
         )
     if metric in SCORED and not has_user_values(metric, params):
         return Answer(scored_value(metric, world, world.scores, **params))
+    if metric in RANKED and not has_user_values(metric, params):
+        return Answer(ranked_value(metric, world, world.scores, **params))
     if metric in ("EucDistance", "Hypervolume") and not has_user_values(metric, params):
         parts = [part(name, k) for name in params["metric_names"]]
         return Answer(

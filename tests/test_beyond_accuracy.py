@@ -16,6 +16,7 @@ from oracles_beyond_accuracy import (
     CELL_METRICS,
     GLOBAL_METRICS,
     LOWER_IS_BETTER,
+    RANKED,
     RATING,
     SCORED,
     TARGETS,
@@ -88,6 +89,9 @@ METRICS: dict[str, list[dict[str, Any]]] = {
         name: every(average=("cells", "users"))
         for name in ("MAPE", "SMAPE", "R2", "ExplainedVariance", "Pearson")
     },
+    "MeanRank": every(average=("users", "items"), mean=("arithmetic", "geometric")),
+    "PercentileRank": every(average=("users", "items")),
+    "AMRI": [{}],
     "NE": every(scores=("logits",)),
     "ScoreCalibration": every(scores=("logits",)),
     "ECE": every(scores=("logits",), bins=(1, 3, 10)),
@@ -430,7 +434,7 @@ def test_covers_every_metric_and_parameter_beyond_accuracy():
     known = {
         metric.__name__: set(metric_parameters(metric))
         for metric in built_in_metrics()
-        if metric.family != "accuracy"
+        if metric.family != "accuracy" or metric.__name__ in RANKED
     }
     assert known == {
         metric: {name for params in METRICS[metric] for name in params} for metric in METRICS

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from weft.data import BatchLists
 from weft.data.tensors import SparseRows
-from weft.ranking import count_offered, get_kernel
+from weft.ranking import MaskedScores, count_offered, get_kernel
 
 if TYPE_CHECKING:
     from weft.batch.batch import Batch
@@ -109,16 +109,35 @@ class OfferedItems:
         if scan is not None and scan.double_ranks is not None and scan.offered is not None:
             return scan.double_ranks, scan.offered
         if batch.lists is not None:
-            lists = batch.ordered_lists
-            index, is_listed = lists.locate(self._relevant.keys)
-            if len(lists.items) == 0:
-                return torch.zeros_like(self._relevant.lengths), lists.lengths
-            ranks = torch.where(is_listed, lists.double_ranks.index_select(0, index), 0)
-            return self._relevant.sum_rows(ranks), lists.lengths
+            return self._relevant.sum_rows(self.double_ranks), batch.ordered_lists.lengths
         assert batch.scores is not None
         return get_kernel(batch.device).double_ranks(
             batch.scores, self._relevant, batch.relevant_scores
         )
+
+    @cached_property
+    def double_ranks(self) -> Tensor:
+        """The doubled rank of each relevant item, 0 if it was not offered, `[n]`.
+
+        `rank_sums` has their sums at much less cost."""
+        batch, relevant = self._batch, self._relevant
+        ranks = torch.zeros_like(relevant.items)
+        if batch.lists is not None:
+            lists = batch.ordered_lists
+            index, is_listed = lists.locate(relevant.keys)
+            if len(lists.items) == 0:
+                return ranks
+            return torch.where(is_listed, lists.double_ranks.index_select(0, index), 0)
+        if batch.scores is None:
+            return ranks
+        kernel, values = get_kernel(batch.device), batch.relevant_scores
+        for start in range(0, len(ranks), self._tile_rows):
+            some = slice(start, start + self._tile_rows)
+            scores = MaskedScores(batch.scores.select(relevant.rows[some]))
+            offsets = torch.arange(len(values[some]) + 1, device=batch.device)
+            single = SparseRows(offsets, relevant.items[some], values[some], self._num_items)
+            ranks[some] = kernel.double_ranks(scores, single, values[some])[0]
+        return ranks
 
     @cached_property
     def pairwise_wins(self) -> Tensor:

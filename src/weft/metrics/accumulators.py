@@ -149,11 +149,14 @@ class GroupMeanSums(Accumulator):
 
 @dataclass(frozen=True)
 class UserSums(Accumulator):
-    """Quantities `[batch, num_rows]` of each user, added up; equal keys mean equal quantities."""
+    """Quantities `[batch, size]` of each user, added up; equal keys mean equal quantities.
+
+    `threshold`: the relevance threshold of a metric that has its own."""
 
     key: Hashable
     size: int
     values: Callable[[Batch], Tensor] = field(compare=False)
+    threshold: float | None = None
     has_cutoffs = False
 
     @property
@@ -161,7 +164,9 @@ class UserSums(Accumulator):
         return self.size
 
     def contributions(self, topk: TopK) -> Contribution:
-        return Contribution(self.values(topk.batch))
+        batch = topk.batch
+        own = batch if self.threshold is None else batch.at_threshold(self.threshold)
+        return Contribution(self.values(own))
 
 
 @dataclass(frozen=True)

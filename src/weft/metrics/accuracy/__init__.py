@@ -15,9 +15,11 @@ from weft.metrics.accuracy.hits import HitRate, Precision, Recall, RPrecision
 from weft.metrics.accuracy.judgements import Judged, RBPResidual, bpref, infAP
 from weft.metrics.accuracy.partial_ranking import PAP, PartialAUC
 from weft.metrics.accuracy.rank_biased import RBP
+from weft.metrics.accuracy.ranks import AMRI, MeanRank, PercentileRank
 from weft.metrics.accuracy.recall_levels import IPrec
 
 __all__ = [
+    "AMRI",
     "DCG",
     "ERR",
     "F1",
@@ -34,7 +36,9 @@ __all__ = [
     "HitRate",
     "IPrec",
     "Judged",
+    "MeanRank",
     "PartialAUC",
+    "PercentileRank",
     "Precision",
     "RBPResidual",
     "RPrecision",

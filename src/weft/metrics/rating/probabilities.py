@@ -110,6 +110,7 @@ class _ProbabilityMetric(SummedMetric):
     bounds: Bounds = (0.0, None)
     has_expected_tie_form = True  # there are no lists, and so no ties
     sampling_behaviour = "unbiased"  # there are no negatives
+    supports_own_threshold = True
     reads_scores = True
     undefined = "no rating has a score"
 
@@ -120,7 +121,8 @@ class _ProbabilityMetric(SummedMetric):
     @property
     def truth_sums(self) -> UserSums:
         """The sums of `truth_sums`."""
-        return UserSums(("truth_sums", self.scores), 4, partial(truth_sums, self.scores))
+        compute = partial(truth_sums, self.scores)
+        return UserSums(("truth_sums", self.scores), 4, compute, self.own_threshold)
 
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (self.truth_sums,)
@@ -165,7 +167,8 @@ class LogLoss(PooledMetric, _ProbabilityMetric):
     def pooled_sums(self) -> Accumulator:
         if self.cells == "truth":
             return self.truth_sums
-        return UserSums(("offered_sums", self.scores), 2, partial(offered_sums, self.scores))
+        compute = partial(offered_sums, self.scores)
+        return UserSums(("offered_sums", self.scores), 2, compute, self.own_threshold)
 
     def user_values(self, topk: TopK) -> Tensor:
         compute: Callable[[str, Batch], Tensor]
@@ -294,6 +297,7 @@ class ECE(_ProbabilityMetric):
     """
 
     bounds = (0.0, 1.0)
+    supports_own_threshold = False
     reference = (
         "Naeini, Cooper and Hauskrecht (2015), Obtaining well calibrated probabilities using "
         "Bayesian binning, doi 10.1609/aaai.v29i1.9602"

@@ -117,6 +117,7 @@ class _RankCorrelation(UserMeanMetric):
     """The common properties of metrics of the order of rated items."""
 
     family = "rating"
+    supports_own_threshold = False  # ratings need not be relevant
     higher_is_better = True
     bounds: Bounds = (-1.0, 1.0)
     has_expected_tie_form = True  # there are no lists: ties are part of the formula

@@ -38,6 +38,7 @@ class _VarianceMetric(PooledMetric):
     """The common properties of metrics of the spread of ratings (x) and scores (y)."""
 
     family = "rating"
+    supports_own_threshold = False  # ratings need not be relevant
     higher_is_better = True
     bounds: Bounds = (None, 1.0)
     has_expected_tie_form = True  # there are no lists, and so no ties
@@ -83,7 +84,7 @@ class R2(_VarianceMetric):
     tensor(0.5000, dtype=torch.float64)
     """
 
-    reference = "Wright (1921), Correlation and causation, Journal of Agricultural Research 20"
+    reference = "Kvålseth (1985), Cautionary note about R², doi 10.1080/00031305.1985.10479448"
 
     def formula(self, spread: Spread) -> Tensor:
         return _defined(1 - spread.squared_difference / spread.x, spread.x)

@@ -1,0 +1,201 @@
+"""Accuracy by the ranks of relevant items among all offered items.
+
+Ranks are from 1, and items with equal scores have the mean of their ranks. Relevant items that were
+not offered have no rank and are left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.batch.batch import Batch
+from weft.batch.topk import TopK
+from weft.errors import check_choice
+from weft.metrics.accumulators import Accumulator, UserSums
+from weft.metrics.base.formulas import PooledMetric
+from weft.metrics.base.metric import Bounds
+from weft.metrics.base.summed import SummedMetric
+from weft.metrics.registry import register
+from weft.metrics.state_layout import StateView
+
+
+def rank_sums(batch: Batch) -> Tensor:
+    """Return sums over the offered relevant items of each user, `[batch, 5]`: of their rank, 1, the
+    mean rank of all offered items, and, of users with several offered items, their relative rank
+    (from 0 to 1) and 1.
+    """
+
+    def compute() -> Tensor:
+        relevant, offered = batch.relevant, batch.offered
+        if not offered.has_all_scores:
+            return torch.zeros((batch.size, 5), dtype=batch.dtype, device=batch.device)
+        number = relevant.sum_rows(offered.is_relevant_offered.to(batch.dtype))
+        ranks = (offered.rank_sums[0].to(batch.dtype) + number) / 2
+        has_others = offered.counts > 1
+        relative = torch.where(has_others, (ranks - number) / (offered.counts - 1), 0)
+        expected = number * (offered.counts + 1) / 2
+        columns = [ranks, number, expected, relative, torch.where(has_others, number, 0)]
+        return torch.stack(columns, dim=1)
+
+    return batch.cached("rank_sums", compute)
+
+
+def log_rank_sums(batch: Batch) -> Tensor:
+    """Return the sum of ln(rank) over the offered relevant items of each user, and their number,
+    `[batch, 2]`.
+    """
+    relevant, is_offered = batch.relevant, batch.offered.is_relevant_offered
+    ranks = (batch.offered.double_ranks.to(batch.dtype) + 1) / 2
+    logs = relevant.sum_rows(torch.where(is_offered, ranks.log(), 0))
+    return torch.stack([logs, relevant.sum_rows(is_offered.to(batch.dtype))], dim=1)
+
+
+class _RankMetric(SummedMetric):
+    """The common properties of metrics of ranks."""
+
+    family = "accuracy"
+    has_expected_tie_form = True  # ties have their mean rank, under every rule
+    needs_all_scores = True
+    supports_own_threshold = True
+    higher_is_better: bool | None = False
+    undefined = "no relevant item was offered"
+
+    @property
+    def rank_sums(self) -> UserSums:
+        """The sums of `rank_sums`."""
+        return UserSums("rank_sums", 5, rank_sums, self.own_threshold)
+
+
+class _AveragedRank(PooledMetric, _RankMetric):
+    """A mean over the relevant items of each user, then over users, or over all relevant items."""
+
+    averages = ("users", "items")
+    users = "lists"  # all users with an offered relevant item: no rank counts 0
+
+
+@register
+class MeanRank(_AveragedRank):
+    """The mean rank of a user's relevant items among all offered items, averaged over users.
+
+    `average="items"` is the mean over all relevant items of all users. `mean="geometric"` takes the
+    geometric mean of a user's ranks (or of all of them), on which a few very bad ranks have less
+    influence.
+
+    Edge cases: items with equal scores have the mean of their ranks, whatever the tie rule;
+    relevant items that were not offered are left out and counted, as are users without another one;
+    recommendation lists, which lack the scores of all other items, are refused, unless they hold
+    all candidates (`candidates="listed"`).
+
+    Example: the relevant items have the ranks 1 and 3.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.MeanRank()
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1, 0.0]]), torch.tensor([[1, 0, 1, 0]]))
+    >>> metric.compute()
+    tensor(2., dtype=torch.float64)
+    """
+
+    bounds: Bounds = (1.0, None)
+    reference = (
+        "Bordes et al. (2013), Translating embeddings for modeling multi-relational data; on the "
+        "geometric mean Hoyt et al. (2022), A unified framework for rank-based evaluation metrics "
+        "for link prediction, doi 10.48550/arXiv.2203.07544"
+    )
+
+    def __init__(
+        self, *, average: str = "users", mean: str = "arithmetic", **settings: Any
+    ) -> None:
+        super().__init__(average=average, **settings)
+        self.mean = check_choice("mean", mean, ("arithmetic", "geometric"))
+
+    def pooled_sums(self) -> Accumulator:
+        if self.mean == "geometric":
+            return UserSums("log_rank_sums", 2, log_rank_sums, self.own_threshold)
+        return self.rank_sums
+
+    def pooled_value(self, sums: Tensor) -> Tensor:
+        mean = sums[0] / sums[1]
+        return mean.exp() if self.mean == "geometric" else mean
+
+    def user_values(self, topk: TopK) -> Tensor:
+        sums = (log_rank_sums if self.mean == "geometric" else rank_sums)(topk.batch)
+        return self.pooled_value(sums.T)[:, None]
+
+
+@register
+class PercentileRank(_AveragedRank):
+    """The mean relative rank of the relevant items, (rank - 1) / (offered items - 1): 0 is the
+    first rank, 1 the last, and 0.5 is random.
+
+    It is the mean over all relevant items of all users. `average="users"` is the mean over users of
+    their own mean.
+
+    Edge cases: as for MeanRank; users with a single offered item are left out.
+
+    Example: the relevant items have the ranks 1 and 3 of 4: (0 + 2/3) / 2.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.PercentileRank()
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1, 0.0]]), torch.tensor([[1, 0, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.3333, dtype=torch.float64)
+    """
+
+    bounds: Bounds = (0.0, 1.0)
+    undefined = "no relevant item was offered among others"
+    reference = (
+        "Hu, Koren and Volinsky (2008), Collaborative filtering for implicit feedback datasets, "
+        "doi 10.1109/ICDM.2008.22"
+    )
+
+    def __init__(self, *, average: str = "items", **settings: Any) -> None:
+        super().__init__(average=average, **settings)
+
+    def pooled_sums(self) -> Accumulator:
+        return self.rank_sums
+
+    def pooled_value(self, sums: Tensor) -> Tensor:
+        return sums[3] / sums[4]
+
+    def user_values(self, topk: TopK) -> Tensor:
+        return self.pooled_value(rank_sums(topk.batch).T)[:, None]
+
+
+@register
+class AMRI(_RankMetric):
+    """The adjusted mean rank index: 1 - (mean rank - 1) / (expected mean rank - 1), over all
+    relevant items of all users.
+
+    The expected rank of a random order is (offered items + 1) / 2. 1 is best, 0 is random, -1 is
+    the worst. It does not depend on the number of offered items, so that values of different
+    catalogues can be compared.
+
+    Edge cases: as for MeanRank; undefined if no user with a relevant item was offered another one.
+
+    Example: the relevant items have the ranks 1 and 3 of 4: 1 - (2 - 1) / (2.5 - 1).
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.AMRI()
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1, 0.0]]), torch.tensor([[1, 0, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.3333, dtype=torch.float64)
+    """
+
+    higher_is_better = True
+    bounds: Bounds = (-1.0, 1.0)
+    undefined = "no relevant item was offered among others"
+    reference = (
+        "Berrendorf et al. (2020), On the ambiguity of rank-based evaluation of entity alignment "
+        "or link prediction methods, doi 10.48550/arXiv.2002.06914"
+    )
+
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return (self.rank_sums,)
+
+    def compute_value(self, state: StateView) -> Tensor:
+        ranks, number, expected, *_ = state[self.rank_sums]
+        excess = expected - number
+        return torch.where(excess > 0, 1 - (ranks - number) / excess, torch.nan)
