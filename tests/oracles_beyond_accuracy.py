@@ -45,6 +45,7 @@ from oracles import (
     user_value,
 )
 from oracles_lists import gain_of
+from oracles_ranks import DEFAULT_AVERAGES, RANKED, places
 from oracles_ratings import BY_USER, SCORED, Cell
 
 
