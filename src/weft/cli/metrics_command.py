@@ -18,9 +18,26 @@ def metrics(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="A metric to explain.",
+            help="A metric to explain, or a text to search for.",
             show_default=False,
             autocompletion=complete_metrics,
+        ),
+    ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option("--family", metavar="FAMILY", help="List the metrics of a family."),
+    ] = None,
+    needs: Annotated[
+        str | None,
+        typer.Option("--needs", metavar="INPUT", help="List the metrics that need an input."),
+    ] = None,
+    have: Annotated[
+        str | None,
+        typer.Option(
+            "--have",
+            metavar="INPUTS",
+            help="List the metrics that can run with the truth and these inputs, separated by "
+            "commas: scores (of all items) or lists, train, user_groups and so on.",
         ),
     ] = None,
     profiles: Annotated[
@@ -31,53 +48,94 @@ def metrics(
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """List the metrics, or explain one.
+    """List the metrics, search for some, or explain one.
 
     \b
     weft metrics
     weft metrics nDCG
+    weft metrics novelty
+    weft metrics --family accuracy --have lists
+    weft metrics --needs train
     weft metrics MAP --profiles
     """
-    if name is None:
-        _list_metrics(with_profiles=profiles)
-        return
     from weft.metrics.names import parse_name
-    from weft.metrics.registry import find_metric
+    from weft.metrics.registry import all_metrics, find_metric
+    from weft.report.definitions import search_metrics
 
-    metric = find_metric(parse_name(name).name)  # of nDCG@10, too
-    if profiles:
-        _print_definitions(metric)
-    else:
-        _explain_metric(metric)
+    is_filtered = any(option is not None for option in (family, needs, have))
+    found = all_metrics() if name is None else []
+    if name is not None:
+        text = parse_name(name).name  # of nDCG@10, too
+        is_metric = any(metric.__name__.casefold() == text.casefold() for metric in all_metrics())
+        found = [] if is_metric and not is_filtered else search_metrics(text)
+        if not found:
+            metric = find_metric(text)  # or raises an error with a suggestion
+            (_print_definitions if profiles else _explain_metric)(metric)
+            return
+    _list_metrics(_filter_metrics(found, family, needs, have), with_profiles=profiles)
 
 
-def _list_metrics(*, with_profiles: bool) -> None:
-    """Print every metric, by family."""
+def _filter_metrics(
+    metrics: list[type[BaseMetric]], family: str | None, needs: str | None, have: str | None
+) -> list[type[BaseMetric]]:
+    """Return the metrics of a family that need an input and can run with some inputs."""
+    from weft.errors import check_choice
+    from weft.metrics.registry import all_metrics, example_spec, prototype
+    from weft.report.definitions import needed_inputs
+
+    known = all_metrics()
+    inputs = dict.fromkeys(one for metric in known for one in needed_inputs(metric))
+    if family is not None:
+        families = tuple(dict.fromkeys(metric.family for metric in known))
+        family = check_choice("family", family, families)
+        metrics = [metric for metric in metrics if metric.family == family]
+    if needs is not None:
+        needs = check_choice("needs", needs, tuple(inputs))
+        metrics = [metric for metric in metrics if needs in needed_inputs(metric)]
+    if have is not None:
+        allowed = ("truth", "scores", "lists", *inputs)
+        given = {check_choice("have", one.strip(), allowed) for one in have.split(",")}
+        has_lists = "lists" in given and "scores" not in given
+        metrics = [
+            metric
+            for metric in metrics
+            if given.issuperset(needed_inputs(metric))
+            and not (has_lists and prototype(example_spec(metric)).needs_all_scores)
+        ]
+    return metrics
+
+
+def _list_metrics(metrics: list[type[BaseMetric]], *, with_profiles: bool) -> None:
+    """Print metrics, by family."""
     from rich.text import Text
 
     from weft.cli.output import open_console
-    from weft.metrics import profiles, registry
+    from weft.metrics import profiles
     from weft.report import definitions
     from weft.report.terminal import trimmed_table
 
-    table, trimmed = trimmed_table(
-        "metric", "better", "covered by" if with_profiles else "what it is"
-    )
+    console = open_console()
+    if not metrics:
+        console.print("no metric fits")
+        return
+    last_title = "covered by" if with_profiles else "what it is"
+    table, trimmed = trimmed_table("metric", "better", "needs", last_title)
     family = None
-    for metric in registry.all_metrics():
+    for metric in metrics:
         if metric.family != family:
             if family is not None:
                 table.add_section()
             family = metric.family
-            table.add_row(Text(family, style="bold"), "", "")
+            table.add_row(Text(family, style="bold"), "", "", "")
         if with_profiles:
             tools = profiles.tool_definitions(metric.__name__).items()
             last = ", ".join(tool for tool, found in tools if not isinstance(found, str))
         else:
             last = definitions.describe(metric).summary
         direction = definitions.direction(metric).partition(" (")[0]
-        table.add_row(definitions.title(metric), direction, Text(last))
-    open_console().print(trimmed)
+        needed = ", ".join(definitions.needed_inputs(metric))
+        table.add_row(definitions.title(metric), direction, needed, Text(last))
+    console.print(trimmed)
 
 
 def _explain_metric(metric: type[BaseMetric]) -> None:

@@ -24,6 +24,7 @@ from weft.errors import (
     did_you_mean,
     setting_ref,
 )
+from weft.metrics.aliases import suggest_metrics
 from weft.metrics.author_errors import author_errors
 from weft.metrics.declarations import (
     SIZES,
@@ -128,7 +129,7 @@ def find_metric(name: str) -> type[BaseMetric]:
         return Composite
     if metric is None:
         known = [metric.__name__ for metric in all_metrics()]
-        suggestion = did_you_mean(name, known)
+        suggestion = suggest_metrics(name, known) or did_you_mean(name, known)
         listed = "weft metrics lists all" if suggestion else f"Known metrics: {', '.join(known)}"
         raise UnknownMetric(
             f"there is no metric named {name!r}.{suggestion} {listed}. A metric of your own joins "

@@ -14,11 +14,13 @@ from typing import Any
 from weft.errors import SettingError, UnknownMetric
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
+from weft.metrics.aliases import aliased_metrics
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.declarations import metric_parameters
 from weft.metrics.names import MetricSpec, format_labels, parse_name
 from weft.metrics.profiles import PROFILES, apply_profile, tool_definitions
 from weft.metrics.registry import (
+    all_metrics,
     default_spec,
     example_spec,
     find_metric,
@@ -77,6 +79,20 @@ def describe(metric: type[BaseMetric]) -> MetricDescription:
         example=sections["Example: "],
         code=f">>> {code}" if code else "",
     )
+
+
+def search_metrics(text: str) -> list[type[BaseMetric]]:
+    """Return the metrics that a text stands for as an alias, or else those with the text in their
+    name or summary.
+    """
+    known = all_metrics()
+    if aliased := aliased_metrics(text, [metric.__name__ for metric in known]):
+        return [metric for metric in known if metric.__name__ in aliased]
+    return [
+        metric
+        for metric in known
+        if text.casefold() in f"{metric.__name__} {describe(metric).summary}".casefold()
+    ]
 
 
 def title(metric: type[BaseMetric]) -> str:
