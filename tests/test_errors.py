@@ -669,7 +669,7 @@ def named(name, error, *says):
 
 SETTING_ERRORS = [
     named("nDGC@10", UnknownMetric, "'nDGC'", "Did you mean 'nDCG'", "lists all", "@weft.register"),
-    named("Zebra@10", UnknownMetric, "'Zebra'", "Known metrics: Accuracy, AMRI, AUC"),
+    named("Zebra@10", UnknownMetric, "'Zebra'", "weft metrics lists all", "@weft.register"),
     named("HR@10", UnknownMetric, "'HR'", "Did you mean 'HitRate'?", "lists all"),
     named("Novelty@10", UnknownMetric, "'Novelty'", "Did you mean 'EPC' or 'EFD' or"),
     named("coverage@10", UnknownMetric, "Did you mean 'ItemCoverage' or 'UserCoverage'?"),

@@ -1511,7 +1511,7 @@ def test_situations_have_undefined_values(situations):
         for name, result in situations.items()
     }
     assert (
-        undefined["plain"] < len(situations["plain"].values) / 20
+        undefined["plain"] < len(situations["plain"].values) / 10
         and min(undefined[name] for name in ("no truth", "nothing offered", "everything missing"))
         > 20
     )

@@ -130,10 +130,9 @@ def find_metric(name: str) -> type[BaseMetric]:
     if metric is None:
         known = [metric.__name__ for metric in all_metrics()]
         suggestion = suggest_metrics(name, known) or did_you_mean(name, known)
-        listed = "weft metrics lists all" if suggestion else f"Known metrics: {', '.join(known)}"
         raise UnknownMetric(
-            f"there is no metric named {name!r}.{suggestion} {listed}. A metric of your own joins "
-            "with @weft.register."
+            f"there is no metric named {name!r}.{suggestion} weft metrics lists all. A metric of "
+            "your own joins with @weft.register."
         )
     return metric
 
