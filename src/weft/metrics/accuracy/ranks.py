@@ -73,7 +73,9 @@ class _AveragedRank(PooledMetric, _RankMetric):
     """A mean over the relevant items of each user, then over users, or over all relevant items."""
 
     averages = ("users", "items")
-    users = "lists"  # all users with an offered relevant item: no rank counts 0
+
+    def _select_users(self, values: Tensor, batch: Batch) -> Tensor:
+        return values  # users without a rank are never counted as 0, which is better than any rank
 
 
 @register
