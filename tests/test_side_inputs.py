@@ -543,6 +543,26 @@ def test_command_line(folder):
     assert done.exit_code == 0, done.output
 
 
+def test_columns_of_all_files(folder):
+    """Columns of ids are those of all files, also of inputs; each reads those that it has."""
+    names = {"user_id": "who", "user": "who", "item_id": "what", "item": "what"}
+    files = {"price": "price.csv", "recs": "recs.csv", "truth": "truth.csv", "budget": "b.csv"}
+    as_frames(SHUFFLED, pl)["budget"].write_csv(folder / "b.csv")
+    for file in files.values():
+        pl.read_csv(folder / file).rename(names, strict=False).write_csv(folder / file)
+    paths = {name: str(folder / file) for name, file in files.items()}
+    command = ["evaluate", "--recs", paths["recs"], "--truth", paths["truth"]]
+    command += ["--input", f"price={paths['price']}", "--input", f"budget={paths['budget']}"]
+    command += ["-m", "ListRevenue", "-k", str(K), "--format", "json"]
+    command += ["--column", "user=who", "--column", "item=what"]
+    done = CliRunner().invoke(cli.app, command)
+    assert done.exit_code == 0, done.output
+    (value,) = json.loads(done.stdout)[0]["values"]
+    assert value["value"] == pytest.approx(expected_values()[f"ListRevenue@{K}"])
+    done = CliRunner().invoke(cli.app, [*command, "--column", "value=price"])
+    assert "--column value=price: there is no role 'value'" in done.output
+
+
 def test_check_takes_inputs(folder):
     checked = weft.check(
         folder / "recs.csv", folder / "truth.csv", metrics="ListRevenue", top_k=K, inputs=SHUFFLED

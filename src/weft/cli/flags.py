@@ -30,7 +30,8 @@ _ROLES = {
     **{name: (BUILT_IN_INPUTS[name].axis, "label") for name in SIDE_INPUTS},
     "candidates": ("user", "item"),
 }
-_INPUT_ROLES = ("user", "item", "value", "vector", "label")  # of files of `--input`
+_ID_ROLES = ("user", "item")
+_INPUT_ROLES = (*_ID_ROLES, "value", "vector", "label")  # of files of `--input`
 _BINARY_SUFFIXES = (
     *(".parquet", ".pq", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc"),
     *(".npy", ".npz"),
@@ -87,7 +88,7 @@ class FileFlags:
 def _parse_column(text: str, inputs: Collection[str]) -> tuple[list[str], str, str | int]:
     """Return the kinds of files that `[FILE.]ROLE=NAME` is about, the role, and the column.
 
-    Files of `--input` are meant only where they are named.
+    Columns of ids are also about files of `--input`, their other columns only if these are named.
     """
     left, _, column = text.partition("=")
     file, dot, role = left.strip().rpartition(".")
@@ -101,7 +102,7 @@ def _parse_column(text: str, inputs: Collection[str]) -> tuple[list[str], str, s
     known_files = dict.fromkeys(inputs, _INPUT_ROLES) | _ROLES
     roles = {kind: known_files[kind]} if kind in known_files else {}
     if not dot:
-        roles = _ROLES
+        roles = dict.fromkeys(inputs, _ID_ROLES) | _ROLES
     elif not roles:
         raise SettingError(
             f"--column {text}: there is no file {file!r}.{did_you_mean(file, known_files)} Choose "

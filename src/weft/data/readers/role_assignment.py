@@ -30,9 +30,10 @@ ROLES_OF_USE = {
 }
 # The role of the values of an input by its form. Vectors may also have a column per dimension.
 _ROLE_OF_FORM = {"label": "label", "features": "label", "number": "value", "vector": "vector"}
-ROLES_OF_USE |= {
+_ROLES_OF_INPUTS = {
     f"{axis} {form}": (axis, role) for axis in ID_ROLES for form, role in _ROLE_OF_FORM.items()
 }
+ROLES_OF_USE |= _ROLES_OF_INPUTS
 ROLES_OF_USE |= {name: ROLES_OF_USE[BUILT_IN_INPUTS[name].use] for name in SIDE_INPUTS}
 ID_LISTS = ("items", "users")
 _VALUE_ROLES = ("label", "value", "vector")  # of which a file of an input has one
@@ -108,12 +109,16 @@ def _assign_declared(
     """Return the columns of the roles that the caller declares."""
     wanted = ROLES_OF_USE[use]
     usable = (*wanted, "rank") if use == "lists" else wanted
+    # Options for all files declare columns that some of them lack; which ids a file of an input has
+    # depends on its metric.
+    id_roles = ID_ROLES if use in _ROLES_OF_INPUTS else ()
+    ignored = ("timestamp", "rank", "score", "rating", *id_roles)
     roles = {}
     for given, column in declared.items():
         role = given if given in (*wanted, "rank") else SYNONYMS.get(given, given)
         if role in usable:
             roles[role] = _resolve_column(layout, column, given, where)
-        elif role not in ("timestamp", "rank", "score", "rating"):
+        elif role not in ignored:
             raise SettingError(
                 f"{where}: {setting_ref('columns')} names the role {given!r}; expected "
                 f"{', '.join(map(repr, wanted))} here."
