@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from polars.testing import assert_frame_equal
 
 from weft.engines.partitioned.driver import evaluate_partitions, take_user_inputs
 from weft.engines.partitioned.local_inputs import check_id_types, read_local
@@ -133,7 +134,7 @@ def assert_same(found, expected, *, but=()):
         mine, theirs = getattr(found, name), getattr(expected, name)
         assert (mine is None) == (theirs is None), name
         if mine is not None:
-            pl.testing.assert_frame_equal(mine, theirs, abs_tol=1e-9, rel_tol=1e-9)
+            assert_frame_equal(mine, theirs, abs_tol=1e-9, rel_tol=1e-9)
     assert found.provenance["ids"] == expected.provenance["ids"]
     ours, others = (result.provenance["fingerprint"] for result in (found, expected))
     assert ours["truth"] == others["truth"] and ours["source_kind"] == others["source_kind"]

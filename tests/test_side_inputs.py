@@ -22,6 +22,7 @@ from weft import cli, config
 from weft._input_kinds import BUILT_IN_INPUTS
 from weft.config import run as config_run
 from weft.errors import InputError, MissingInput, SettingError
+from weft.metrics import registry
 from weft.metrics.declarations import own_parameters
 from weft.metrics.registry import built_in_metrics
 from weft.report.context import ReportContext
@@ -596,6 +597,28 @@ def test_partitions(folder, parts):
     local_engine.assert_same(partitioned, alone)
     files = {**write_files(folder), "item_vectors": folder / "vectors.parquet"}
     agree(local_engine.evaluate(lists, truth, **options(inputs=files), parts=parts))
+
+
+def test_workers_cut_slices(folder, monkeypatch):
+    """Workers that do not know the metrics of the caller cut slices by numbers, too."""
+    cut = {"of": SHUFFLED["budget"], "by": "quantiles(2)"}
+    settings = options(inputs=SHUFFLED, slices={"spender": cut})
+    alone = weft.evaluate(*read_lists(folder), **settings)
+    run = local_engine.PickledPartitions.map
+
+    def run_elsewhere(partitions, function):
+        known = dict(registry._classes)
+        function = pickle.dumps(function)  # on the driver
+        for name in METRICS:
+            del registry._classes[name.casefold()]
+        registry.canonical_name.cache_clear()
+        try:
+            return run(partitions, pickle.loads(function))
+        finally:
+            registry._classes.update(known)
+
+    monkeypatch.setattr(local_engine.PickledPartitions, "map", run_elsewhere)
+    local_engine.assert_same(local_engine.evaluate(*read_lists(folder), **settings), alone)
 
 
 def test_partitions_refuse():

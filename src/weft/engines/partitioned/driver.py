@@ -234,14 +234,15 @@ def evaluate_partitions(
     # The stats have the inputs about items.
     arguments = {**arguments, **dict.fromkeys(ITEM_INPUTS)}
     arguments["inputs"] = dict.fromkeys(arguments["inputs"], _IN_PARTITIONS)
-    stats = add_slice_edges(partitions, arguments, origins, stats)
+    custom_metrics = _custom_metrics(_build_empty_run(arguments, origins, stats))
+    stats = add_slice_edges(partitions, arguments, origins, stats, custom_metrics)
     run = _build_empty_run(arguments, origins, stats)
     evaluate_users = partial(
         evaluate_partition,
         arguments=arguments,
         origins=origins,
         stats=replace(stats, notes=()),
-        custom_metrics=_custom_metrics(run),
+        custom_metrics=custom_metrics,
         own_states=[metric._own_state for metric in run.evaluator.stateful_metrics],
     )
     combine = partial(combine_partial_states, stateful_metrics=run.evaluator.stateful_metrics)

@@ -45,9 +45,12 @@ from weft.evaluation.api import read_arguments
 from weft.evaluation.prepared import PreparedEvaluation
 from weft.evaluation.runner import EvaluationRun
 from weft.metrics.profiles import find_profile
+from weft.metrics.registry import register
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from weft.metrics.base.metric import BaseMetric
 
 Origins = Mapping[str, InputOrigin]  # by input
 
@@ -55,9 +58,16 @@ _MAX_EXAMPLES = 3  # ids that a message shows
 
 
 def build_partition_run(
-    partition: Partition, arguments: Arguments, origins: Origins, stats: GlobalStats
+    partition: Partition,
+    arguments: Arguments,
+    origins: Origins,
+    stats: GlobalStats,
+    custom_metrics: Sequence[type[BaseMetric]] = (),
 ) -> EvaluationRun:
-    """Return the evaluation of the users of a partition."""
+    """Return the evaluation of the users of a partition, on a worker; register the caller's own
+    metrics there."""
+    for metric in custom_metrics:
+        register(metric)
     tables = _read_tables(partition, origins)
     inputs: dict[str, Any] = {name: table for name, table in tables.items() if name in arguments}
     if partition.source is not None:
@@ -313,7 +323,11 @@ class _SliceNumbers(NamedTuple):
 
 
 def add_slice_edges(
-    partitions: Partitions[Partition], arguments: Arguments, origins: Origins, stats: GlobalStats
+    partitions: Partitions[Partition],
+    arguments: Arguments,
+    origins: Origins,
+    stats: GlobalStats,
+    custom_metrics: Sequence[type[BaseMetric]],
 ) -> GlobalStats:
     """Return the stats with the edges of slices by numbers, which depend on all users."""
     parsed = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
@@ -321,7 +335,12 @@ def add_slice_edges(
     if not cuts:
         return stats
     read = partial(
-        _read_slice_numbers, names=tuple(cuts), arguments=arguments, origins=origins, stats=stats
+        _read_slice_numbers,
+        names=tuple(cuts),
+        arguments=arguments,
+        origins=origins,
+        stats=stats,
+        custom_metrics=custom_metrics,
     )
     numbers = map_partitions(partitions, read)
     have_integers = map_reduce(numbers, _are_integers, _all_by_name)
@@ -342,8 +361,9 @@ def _read_slice_numbers(
     arguments: Arguments,
     origins: Origins,
     stats: GlobalStats,
+    custom_metrics: Sequence[type[BaseMetric]],
 ) -> dict[str, _SliceNumbers]:
-    dataset = build_partition_run(partition, arguments, origins, stats).dataset
+    dataset = build_partition_run(partition, arguments, origins, stats, custom_metrics).dataset
     numbers = {}
     for user_slice in parse_slices(arguments["slices"], has_train=arguments["train"] is not None):
         name = user_slice.where

@@ -31,7 +31,6 @@ from weft.evaluation.contributions import (
 from weft.evaluation.resample_weights import UserWeights, jackknife_hashes
 from weft.evaluation.runner import NO_SOURCE
 from weft.evaluation.state import EvaluationState, combine_states
-from weft.metrics.registry import register
 
 if TYPE_CHECKING:
     import polars as pl
@@ -74,14 +73,12 @@ def evaluate_partition(
     custom_metrics: Sequence[type[BaseMetric]],
     own_states: Sequence[str],
 ) -> PartitionResult:
-    """Evaluate the users of a partition, on a worker; register the caller's own metrics there.
+    """Evaluate the users of a partition, on a worker.
 
     `own_states` are the names of the number of rows in the states of the driver's metrics. Here
     they differ, because they depend on the inputs of a metric, and labels are those of some users.
     """
-    for metric in custom_metrics:
-        register(metric)
-    run = build_partition_run(partition, arguments, origins, stats)
+    run = build_partition_run(partition, arguments, origins, stats, custom_metrics)
     run.run()
     run.evaluator.to("cpu")
     state = run.evaluator.state
