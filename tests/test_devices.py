@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 import weft
 from fake_device_updates import CASES, FAILING, EverySum
-from metric_cases import BUILT_IN, OF_VECTORS, VARIANTS, make_labels
+from metric_cases import BUILT_IN, OF_VECTORS, VARIANTS, has_trait, make_labels
 from synchronization_guard import SYNCHRONIZING, SynchronizationError, SynchronizationGuard
 from weft._input_kinds import BUILT_IN_INPUTS
 from weft.data import DeviceColumn, Train
@@ -252,7 +252,7 @@ def read_labels():
     }
 
 
-RANKING = [name for name in BUILT_IN if name not in ("AUC", "GAUC")]
+RANKING = [name for name in BUILT_IN if not has_trait(name, "needs_all_scores")]
 EVALUATIONS = {
     "lists without seen items": ("lists", RANKING, {"mask_seen": True, "ties": "random"}),
     "lists of warm items": (

@@ -16,12 +16,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import weft
-from metric_cases import ACCURACY, BUILT_IN, BY_POSITION, by_position, make_labels
+from metric_cases import ACCURACY, BUILT_IN, BY_POSITION, by_position, has_trait, make_labels
 from oracles import Case, summary
 from weft.batch.blocks import MetricBlock
 from weft.errors import InputError, InputWarning, MetricError, SettingError
 from weft.metrics.names import parse_name
-from weft.metrics.registry import built_in_metrics
 from weft.ranking import TIE_RULES
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
@@ -34,9 +33,6 @@ SCORES = torch.tensor(
 TRUTH = RNG.integers(1, 6, (USERS, ITEMS)) * (RNG.random((USERS, ITEMS)) < 0.3)
 TRUTH[np.arange(USERS), np.arange(USERS)] = 3  # nobody without a relevant item
 TRAIN = RNG.integers(1, 6, (USERS, ITEMS)) * (RNG.random((USERS, ITEMS)) < 0.2)
-SCORED = [  # metrics that read scores
-    metric.__name__ for metric in built_in_metrics() if metric.reads_scores
-]
 U_IDS, I_IDS = [f"u{n}" for n in range(USERS)], [f"i{n}" for n in range(ITEMS)]
 
 
@@ -566,9 +562,12 @@ def inputs_of(users, form):
 )
 @pytest.mark.parametrize("form", ["scores", "array", "factors", "model", "lists", "scored lists"])
 def test_skipped_users_without_truth_do_not_count(form, settings):
-    metrics = [name for name in BUILT_IN if "lists" not in form or name not in ("AUC", "GAUC")]
-    if form == "lists":
-        metrics = [name for name in metrics if name not in SCORED]
+    refused = {"lists": ("needs_all_scores", "reads_scores"), "scored lists": ("needs_all_scores",)}
+    metrics = [
+        name
+        for name in BUILT_IN
+        if not any(has_trait(name, trait) for trait in refused.get(form, ()))
+    ]
     how = {"metrics": metrics, "top_k": [3], "per_user": True, "exposure": True, **settings}
     source, inputs = inputs_of(list(range(USERS)), form)
     result = weft.evaluate(source, **inputs, extra_users="skip", **how)
