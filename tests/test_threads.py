@@ -12,7 +12,7 @@ import torch
 import weft
 from weft.data import team, threads
 from weft.data.team import Team
-from weft.errors import InputError
+from weft.errors import InputError, MetricError
 from weft.ranking.kernels import native_cpu
 
 USERS, ITEMS = 40, 60
@@ -79,11 +79,13 @@ def test_operations_run_on_one_thread(observer, number):
     assert torch.get_num_threads() == threads_of_another_thread() == 3
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    ("error", "raised"), [(ValueError, MetricError), (KeyboardInterrupt, KeyboardInterrupt)]
+)
 @pytest.mark.parametrize("number", [0, 1])
-def test_threads_of_the_caller_return_after_errors(observer, monkeypatch, number, error):
+def test_threads_of_the_caller_return_after_errors(observer, monkeypatch, number, error, raised):
     monkeypatch.setattr(observer, "error", error)
-    with pytest.raises(error, match="told to"):
+    with pytest.raises(raised, match="told to"):
         list(evaluators())[number]()
     assert torch.get_num_threads() == threads_of_another_thread() == 3
 
