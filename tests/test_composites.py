@@ -279,8 +279,14 @@ def test_inputs_come_from_objects_arguments_and_the_run():
 def test_settings_come_from_the_objects_and_must_agree():
     strict = nDCG(k=10, relevance_threshold=1) * Recall(k=5, relevance_threshold=1)
     assert strict.settings()["relevance_threshold"] == 1
-    with pytest.raises(SettingError, match="relevance_threshold"):
+    hint = r"give all the same, or name the metric with its own threshold, such as 'nDCG\(relev"
+    with pytest.raises(SettingError, match=hint):
         nDCG(k=10, relevance_threshold=1) * Recall(k=5)
+
+
+def test_classes_are_refused():
+    with pytest.raises(SettingError, match=r"Recall is a class; combine .* Recall\(k=10\)"):
+        nDCG(k=10) * Recall
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,25 @@ def test_metrics_alone():
     assert metric.compute() == setting.compute()
 
 
+def test_objects_are_refused_with_the_name_to_give():
+    with pytest.raises(SettingError, match=r"to the evaluation instead, or name .*threshold=4\)"):
+        weft.evaluate(SCORES, TRUTH, metrics=[weft.metrics.nDCG(k=5, relevance_threshold=4)])
+
+
+def test_notes_do_not_state_the_threshold_of_the_run_for_others():
+    names = ["Recall(relevance_threshold=5)@5", "nDCG(relevance_threshold=5)@5"]
+    assert not any("relevant" in note for note in _rating_notes(names[:1]))
+    (note,) = _rating_notes(names)
+    assert "every rating above 0 is relevant except in metrics with their own" in note
+    (note,) = _rating_notes(["nDCG@5"])
+    assert "every rating above 0 is relevant. The" in note
+
+
+def _rating_notes(names):
+    notes = weft.evaluate(SCORES, TRUTH, metrics=names).notes
+    return [note for note in notes if "the truth has ratings" in note]
+
+
 def test_names():
     assert canonical_name("precision(relevance_threshold=4.0)@5") == (
         "Precision(relevance_threshold=4)@5"

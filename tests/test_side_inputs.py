@@ -21,7 +21,7 @@ from engines import require_ray, require_spark
 from weft import cli, config
 from weft._input_kinds import BUILT_IN_INPUTS
 from weft.config import run as config_run
-from weft.errors import InputError, MissingInput, SettingError
+from weft.errors import InputError, MissingInput, SettingError, UnknownParameter
 from weft.metrics import registry
 from weft.metrics.declarations import own_parameters
 from weft.metrics.registry import built_in_metrics
@@ -379,6 +379,9 @@ def test_missing_and_unknown_inputs():
         weft.evaluate(SCORES, TRUTH, metrics="ListRevenue", top_k=K)
     with pytest.raises(MissingInput, match=r"ListRevenue needs price, .*; give price= \(a file"):
         ListRevenue(K)
+    message = r"ListRevenue has no parameter 'prise'. Did you mean 'price'\? Known: k, .*price"
+    with pytest.raises(UnknownParameter, match=message):
+        ListRevenue(K, prise=PRICES)
     with pytest.raises(
         SettingError,
         match=r"inputs has 'prise', which no metric declares. Did you "
@@ -524,6 +527,8 @@ def test_wrong_configuration(folder):
     refuse("price.csv", "cost.csv", rf"{place}.price: there is no file")
     missing = r"ListRevenue@3 needs price, .*; give data.inputs.price \(a file"
     refuse("    price: price.csv\n", "", missing)
+    # An unknown metric is one problem, not one more for each input.
+    refuse("ListRevenue", "ListIncome", r"\A\S+: evaluation.metrics.\S+ there is no [^\n]*\Z")
 
 
 def test_command_line(folder):

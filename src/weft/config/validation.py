@@ -11,7 +11,7 @@ from weft._input_kinds import NAMED_INPUTS
 from weft.config.document import Document, Keys
 from weft.config.evaluation_section import ComplexMetric, EvaluationSection
 from weft.config.sections import as_list
-from weft.errors import WeftError, did_you_mean
+from weft.errors import SettingError, WeftError, did_you_mean
 from weft.metrics.names import MetricSpec, parse_name
 
 
@@ -89,14 +89,20 @@ def _names(inputs: Any) -> list[str]:
 
 
 def _check_inputs(document: Document, section: EvaluationSection | None) -> None:
-    """Add the problems of inputs that no metric declares."""
+    """Add the problems of inputs that no metric declares. Those of metrics are not repeated."""
     from weft.metrics.registry import find_input_kinds
 
     data = document.values.get("data")
     inputs = data.get("inputs") if isinstance(data, dict) else None
+    sections = ("metrics", "complex_metrics")
+    is_reported = any(document.has_problem(("evaluation", name)) for name in sections)
     for name in _names(inputs) if section is not None else ():
         with document.collect(("data", "inputs", name)):
-            find_input_kinds([name], section.all_metrics if section is not None else ())
+            try:
+                find_input_kinds([name], section.all_metrics if section is not None else ())
+            except SettingError as error:
+                if error.setting == "inputs" or not is_reported:
+                    raise
 
 
 def _check_metrics(

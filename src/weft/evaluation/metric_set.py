@@ -25,7 +25,7 @@ from weft.evaluation.result import SLICE_COLUMNS, frame_schema
 from weft.evaluation.state import MetricStates
 from weft.metrics.accumulators import Accumulator, ItemExposure
 from weft.metrics.base.formulas import UserAverageMetric, UserMeanMetric
-from weft.metrics.base.identity import check_no_children
+from weft.metrics.base.identity import check_no_children, own_threshold_hint
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.base.summed import ComputedValue, SummedMetric
 from weft.metrics.base.value_labels import read_values
@@ -372,7 +372,8 @@ def check_metric_objects(
                 raise SettingError(
                     f"{metric.spec} was made with {name}={value!r}, but all metrics of a run count "
                     f"alike, here with {setting_ref(name, counting[name])}; give "
-                    f"{setting_ref(name, value)} to the evaluation instead."
+                    f"{setting_ref(name, value)} to the evaluation instead"
+                    f"{own_threshold_hint(metric, name)}."
                 )
         size, num_items = getattr(metric, "num_items", None), inputs.get("num_items")
         if isinstance(size, int) and num_items not in (None, size):

@@ -44,7 +44,7 @@ def rating_notes(evaluator: Evaluator) -> Iterator[str]:
     gains, threshold = evaluator.metric_set.gains, evaluator.settings.relevance_threshold
     if not gains:
         is_counted = threshold is None and evaluator.metric_set.select_names(
-            lambda metric: metric.family == "accuracy"
+            lambda metric: metric.family == "accuracy" and metric.own_threshold is None
         )
         if is_counted:
             yield (
@@ -54,8 +54,10 @@ def rating_notes(evaluator: Evaluator) -> Iterator[str]:
         return
     used = "; ".join(f"{_GAINS[gain]} in {', '.join(names)}" for gain, names in gains.items())
     relevant = "every rating above 0" if threshold is None else f"a rating from {threshold:g} on"
+    is_own = evaluator.metric_set.select_names(lambda metric: metric.own_threshold is not None)
+    others = " except in metrics with their own relevance_threshold" if is_own else ""
     yield (
         f"the truth has ratings r other than 0 and 1: the gain is {used}, and {relevant} is "
-        "relevant. The parameter gain of metrics (binary, linear, exponential) and the settings "
-        "relevance_threshold and implicit change this"
+        f"relevant{others}. The parameter gain of metrics (binary, linear, exponential) and the "
+        "settings relevance_threshold and implicit change this"
     )

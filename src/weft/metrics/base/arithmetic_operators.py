@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.errors import SettingError
 from weft.metrics.arithmetic import Arithmetic
 from weft.metrics.base.metric import BaseMetric
+from weft.metrics.base.metric_type import MetricType
 from weft.metrics.names import MetricSpec
 
 
@@ -63,9 +65,14 @@ def _combine(symbol: str, left: Any, right: Any) -> Any:
 
 
 def _read_operand(operand: Any) -> MetricSpec | float | None:
-    """Return a number, or the spec of a metric that can be combined; None for anything else."""
+    """Return a number, or the spec of a metric that can be combined; None for anything else.
+
+    Raises `SettingError` for the class of a metric, of which TorchMetrics would make a constant."""
     from weft.metrics.base.composites import is_combinable
 
+    if isinstance(operand, MetricType):
+        name = operand.__name__
+        raise SettingError(f"{name} is a class; combine metric objects, such as {name}(k=10).")
     if is_combinable(operand) and operand._update_count == 0:
         return operand.spec
     if hasattr(operand, "item") and getattr(operand, "shape", None) == ():

@@ -18,6 +18,7 @@ from weft.metrics.base.composites import (
     find_class,
     is_combinable,
 )
+from weft.metrics.base.identity import own_threshold_hint
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.base.summed import ComputedValue
 from weft.metrics.base.value_labels import read_values
@@ -198,7 +199,8 @@ def _join_settings(metrics: Sequence[BaseMetric], given: dict[str, Any]) -> dict
             if joined.setdefault(name, value) != value:
                 raise SettingError(
                     f"Composite combines metrics that count alike, but {metric.spec} has "
-                    f"{name}={value!r} and another {name}={joined[name]!r}; give all the same."
+                    f"{name}={value!r} and another {name}={joined[name]!r}; give all the same"
+                    f"{own_threshold_hint(metric, name)}."
                 )
     return joined
 

@@ -36,6 +36,13 @@ def build_spec(metric: BaseMetric) -> MetricSpec:
     return MetricSpec(type(metric).__name__, tuple(params), metric.k)
 
 
+def own_threshold_hint(metric: BaseMetric, setting: str) -> str:
+    """Return how a metric gets a relevance threshold of its own, for messages on that setting."""
+    if setting != "relevance_threshold" or not metric.supports_own_threshold:
+        return ""
+    return ", or name the metric with its own threshold, such as 'nDCG(relevance_threshold=4)@10'"
+
+
 def build_state_name(metric: BaseMetric) -> str:
     """Return a name from class, parameters, settings and, unless they are shared, inputs."""
     named = {} if metric._is_shared else metric.own_inputs()

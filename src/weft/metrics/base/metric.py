@@ -118,7 +118,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         **torchmetrics_settings: Any,
     ) -> None:
         if torchmetrics_settings:
-            known = [*metric_parameters(type(self)), *METRIC_SETTINGS]
+            known = [*metric_parameters(type(self)), *self.needs, *METRIC_SETTINGS]
             self._check_keywords(torchmetrics_settings, known)
         if self._is_formula:
             torch.nn.Module.__init__(self)

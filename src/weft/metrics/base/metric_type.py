@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABCMeta
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, ClassVar
 
 import torch
@@ -13,6 +13,7 @@ import torch
 from weft._input_kinds import InputKind
 from weft.data.devices import DEFERRED_ERRORS
 from weft.data.side_inputs import read_positional_inputs
+from weft.errors import did_you_mean
 from weft.metrics.declarations import (
     SIZES,
     constructor_parameters,
@@ -43,7 +44,7 @@ class MetricType(ABCMeta):
         own_threshold = kwargs.pop("own_threshold", None)
         is_shared = kwargs.pop("is_shared", False)
         inputs = _take_inputs(cls, kwargs)
-        _check_inputs(cls, required_inputs(cls), inputs)
+        _check_inputs(cls, required_inputs(cls), inputs, kwargs)
         metric: Any = cls.__new__(cls)  # type: ignore[call-arg, arg-type]
         # Before the constructor, which may read them.
         metric.__dict__ |= {"inputs": inputs, "own_threshold": own_threshold}
@@ -89,7 +90,13 @@ def _take_inputs(metric: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: inputs[name] for name in given}
 
 
-def _check_inputs(metric: Any, needed: Set[str], inputs: Mapping[str, Any]) -> None:
-    """Raise `MissingInput` if a metric lacks declared inputs that it needs."""
+def _check_inputs(
+    metric: Any, needed: Set[str], inputs: Mapping[str, Any], arguments: Iterable[str] = ()
+) -> None:
+    """Raise `MissingInput` if a metric lacks declared inputs that it needs, `UnknownParameter` if
+    the name of one of them is misspelt among other arguments."""
     if missing := (needed & metric.needs.keys()) - inputs.keys():
+        known = [*constructor_parameters(metric)]
+        others = (name for name in arguments if name not in known)
+        metric._check_keywords((name for name in others if did_you_mean(name, missing)), known)
         raise missing_input_error({metric.__name__: missing}, metric.needs, standalone=True)

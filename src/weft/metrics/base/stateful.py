@@ -61,14 +61,14 @@ class StatefulMetric(TorchMetric):
     is_differentiable = False
     bounds: Bounds = (None, None)
 
-    def _check_keywords(self, settings: Mapping[str, Any], known: Sequence[str]) -> None:
+    @classmethod
+    def _check_keywords(cls, settings: Iterable[str], known: Sequence[str]) -> None:
         """Raise `UnknownParameter` for a keyword that is not a setting of TorchMetrics."""
         for name in settings:
             if name not in TORCHMETRICS_SETTINGS:
                 hint = did_you_mean(name, known)
                 raise UnknownParameter(
-                    f"{type(self).__name__} has no parameter {name!r}.{hint} Known: "
-                    f"{', '.join(known)}."
+                    f"{cls.__name__} has no parameter {name!r}.{hint} Known: {', '.join(known)}."
                 )
 
     @property
