@@ -278,34 +278,41 @@ def roc_area(positive: Sequence[float], negative: Sequence[float], last: float) 
     return area
 
 
-def misses_before(case: Case) -> list[float]:
-    """Give the negatives above each offered relevant item, those tied with it half, sorted."""
-    positive, negative = split_scores(case)
-    return sorted(
-        sum(n > s for n in negative) + sum(n == s for n in negative) / 2
-        for s in positive
-        if s != -math.inf
-    )
-
-
 def is_insufficient(case: Case, k: int) -> bool:
     """Whether fewer than k negatives are offered, and not all relevant items."""
-    return len(negatives(case)) < k and len(misses_before(case)) < len(relevant(case))
+    return len(negatives(case)) < k and not set(relevant(case)) <= set(offered(case))
+
+
+def first_negatives(case: Case, k: int, num_hits: int) -> float:
+    """Sum over the first hits of max(k - misses before, 0), as a mean over all orders of ties."""
+    total, hits, misses = 0.0, 0, 0
+    for group in tied_groups(case):
+        wanted = sum(item in relevant(case) for item in group)
+        places = list(itertools.combinations(range(len(group)), wanted))
+        wins = (
+            max(k - misses - (place - nth), 0)
+            for chosen in places
+            for nth, place in enumerate(chosen)
+            if hits + nth < num_hits
+        )
+        total += sum(wins) / len(places)
+        hits, misses = hits + wanted, misses + len(group) - wanted
+    return total
 
 
 def partial_auc(case: Case, k: int, insufficient: str = "ignore") -> float:
-    """Sum over the hits of max(k - misses before, 0) / (k |R_u|)."""
+    """Give the wins of all hits / (k |R_u|)."""
     if insufficient == "exclude" and is_insufficient(case, k):
         return NAN
-    return math.fsum(max(k - n, 0) for n in misses_before(case)) / (k * len(relevant(case)))
+    size = len(relevant(case))
+    return first_negatives(case, k, size) / (k * size)
 
 
 def pap(case: Case, k: int, insufficient: str = "ignore") -> float:
-    """Give the same over the first k hits / (k min(|R_u|, k))."""
+    """Give the wins of the first k hits / (k min(|R_u|, k))."""
     if insufficient == "exclude" and is_insufficient(case, k):
         return NAN
-    total = math.fsum(max(k - n, 0) for n in misses_before(case)[:k])
-    return total / (k * min(len(relevant(case)), k))
+    return first_negatives(case, k, k) / (k * min(len(relevant(case)), k))
 
 
 # Metrics of the whole ranking of a user, which no tie rule changes.

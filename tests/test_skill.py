@@ -9,6 +9,10 @@ import pytest
 import torch
 
 import weft
+from metric_cases import BUILT_IN, VARIANTS, has_trait
+from weft.metrics.base.formulas import UserMeanMetric
+from weft.metrics.names import parse_name
+from weft.metrics.registry import find_metric, needs_cutoff
 from weft.report.result_formats import to_csv, to_markdown
 
 # The toy data of eight items: train, graded truth.
@@ -16,24 +20,10 @@ TRAIN = np.array([[1, 1, 0, 0, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0, 0, 0], [1, 0, 0, 
 TRUTH = np.array([[0, 0, 0, 1, 2, 0, 0, 3], [0, 0, 0, 3, 0, 0, 1, 0], [0, 1, 0, 0, 0, 2, 0, 0]])
 SCORES = np.random.default_rng(3).random((3, 8))
 METRICS = [
-    "Precision",
-    "Precision(denominator=list)",
-    "Recall",
-    "Recall(normalizer=capped)",
-    "HitRate",
-    "MRR",
-    "MAP",
-    "MAP(normalizer=relevant)",
-    "MAP(normalizer=hits)",
-    "MAR",
-    "nDCG",
-    "nDCG(gain=binary)",
-    "nDCG(gain=linear, ideal=full)",
-    "nDCG(ideal=k)",
-    "nDCGRendle2020",
-    "LAUC",
-    "LAUC(completion=none)",
-    "GAUC",
+    name
+    for name in BUILT_IN + VARIANTS
+    if issubclass(find_metric(parse_name(name).name), UserMeanMetric)
+    and has_trait(name, "has_reference_values")
 ]
 
 
@@ -62,26 +52,35 @@ def test_toy_values():
         assert value.skill == pytest.approx(share)
 
 
-# One user of six items: item 0 is masked, items 0, 1 and 2 are relevant.
-RATINGS, SEEN = [2, 1, 3, 0, 0, 0], [1, 0, 0, 0, 0, 0]
+# Ratings and seen items of one user of six items.
+ONE_USER = [
+    ([2, 1, 3, 0, 0, 0], [1, 0, 0, 0, 0, 0]),  # a relevant item is masked
+    ([5, 4, 0, 3, 0, 1], [0, 0, 0, 0, 0, 1]),
+    ([1, 1, 1, 1, 1, 1], [0, 1, 0, 0, 0, 0]),  # there are no negatives
+    ([1, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]),  # the only relevant item is masked
+]
 
 
 @pytest.mark.parametrize("name", METRICS)
 def test_floor_and_ceiling_are_mean_and_best_of_all_orders(name):
     orders = np.array(list(itertools.permutations(range(5))))  # of the five offered items
-    scores = np.hstack([np.zeros((len(orders), 1)), orders.astype(float)])
-    data = {
-        "truth": np.tile(RATINGS, (len(orders), 1)),
-        "train": np.tile(SEEN, (len(orders), 1)),
-        "metrics": name,
-        "top_k": None if name == "GAUC" else [1, 2, 3, 5, 8],
-    }
-    result = weft.evaluate(scores, skill=True, per_user=True, **data)
-    for value in result.values:
-        values = result.per_user[value.name]
-        assert value.floor == pytest.approx(values.mean(), abs=1e-12), value.name
-        assert value.ceiling == pytest.approx(values.max(), abs=1e-12), value.name
-        assert value.value == pytest.approx(values.mean(), abs=1e-12)
+    best = np.max if has_trait(name, "higher_is_better") else np.min
+    cutoffs = [1, 2, 3, 5, 8] if needs_cutoff(parse_name(name).name) else None
+    for ratings, seen in ONE_USER:
+        scores = np.zeros((len(orders), 6))
+        scores[:, np.equal(seen, 0)] = orders
+        data = {
+            "truth": np.tile(ratings, (len(orders), 1)),
+            "train": np.tile(seen, (len(orders), 1)),
+        }
+        result = weft.evaluate(
+            scores, metrics=name, top_k=cutoffs, skill=True, per_user=True, **data
+        )
+        for value in result.values:
+            values = result.per_user[value.name].to_numpy()
+            expected = [values.mean(), values.mean(), best(values)]
+            found = [value.value, value.floor, value.ceiling]
+            assert found == pytest.approx(expected, abs=1e-12, nan_ok=True), (value.name, ratings)
 
 
 def test_values_are_the_same_with_and_without_skill():

@@ -91,6 +91,19 @@ def test_expected_where_everything_ties(wanted):
     check(problem, specs, [3], ties="expected")
 
 
+@pytest.mark.parametrize("ties", TIE_RULES)
+def test_first_negatives_are_averaged_over_the_orders_of_ties(ties):
+    """Of two relevant items and two negatives, all tied, one of the first is first in half of the
+    orders; a relevant item is above both negatives in a third, above one in another third.
+    """
+    result = weft.evaluate(
+        torch.zeros(1, 4), {0: [0, 1]}, metrics=["PartialAUC", "PAP"], top_k=[1, 2], ties=ties
+    )
+    assert result["PAP@1"] == pytest.approx(1 / 2)
+    assert result["PartialAUC@1"] == pytest.approx(1 / 3)
+    assert result["PAP@2"] == result["PartialAUC@2"] == pytest.approx(1 / 2)
+
+
 @pytest.mark.parametrize("size", [50, 3000])
 def test_expected_of_large_ties(size):
     """All items tie, h of them are relevant: hits are h k / n, the first k all miss with a

@@ -251,9 +251,9 @@ class TieAveragedPositions:
         drawn = torch.arange(k + 1, dtype=dtype, device=device)
         is_possible = (drawn <= hits) & (drawn <= slots) & (slots - drawn <= size - hits)
         probability = torch.exp(
-            _log_choose(hits, drawn)
-            + _log_choose(size - hits, slots - drawn)
-            - _log_choose(size, slots)
+            log_choose(hits, drawn)
+            + log_choose(size - hits, slots - drawn)
+            - log_choose(size, slots)
         )
         pairs = drawn * (drawn - 1) / (slots * (slots - 1).clamp(min=1))
         precisions = certain + drawn / slots * (before + 1) * first + pairs * second
@@ -267,7 +267,7 @@ def _sum_positions(per_position: Tensor, cutoffs: Cutoffs, weights: Tensor | Non
     return torch.stack([sums[:, min(k, sums.shape[1]) - 1] for k in cutoffs], dim=1)
 
 
-def _log_choose(n: Tensor, k: Tensor) -> Tensor:
+def log_choose(n: Tensor, k: Tensor) -> Tensor:
     """Return the log of n over k where 0 <= k <= n; elsewhere the value has no meaning."""
     k = torch.minimum(k.clamp(min=0), n)
     return torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)

@@ -12,7 +12,10 @@ from weft.batch.topk import TopK
 from weft.errors import check_choice
 from weft.metrics.accuracy.base import AccuracyMetric
 from weft.metrics.registry import register
-from weft.ranking.positions import rank_in_rows
+from weft.ranking.positions import log_choose, rank_in_rows
+
+# Numbers of a temporary.
+_TILE_VALUES = 1 << 18
 
 
 class _FirstNegativesMetric(AccuracyMetric):
@@ -24,11 +27,6 @@ class _FirstNegativesMetric(AccuracyMetric):
     def __init__(self, k: int, *, insufficient: str = "ignore", **settings: Any) -> None:
         super().__init__(k, **settings)
         self.insufficient = check_choice("insufficient", insufficient, ("ignore", "exclude"))
-
-    def wins(self, topk: TopK, negatives: NegativesAbove) -> Tensor:
-        """Return the number of the first k negatives below each relevant item, `[n, cut-offs]`."""
-        num_above = (negatives.above + negatives.at_least)[:, None].to(topk.k.dtype) / 2
-        return torch.where(negatives.is_ranked[:, None], (topk.k - num_above).clamp(min=0), 0)
 
     def average(self, topk: TopK, negatives: NegativesAbove, wins: Tensor, pairs: Tensor) -> Tensor:
         """Return the wins of each user over the pairs that a perfect list wins."""
@@ -51,8 +49,8 @@ class PartialAUC(_FirstNegativesMetric):
     not all relevant items, are `insufficient`: `"ignore"` takes them as they are, `"exclude"`
     leaves the user out.
 
-    Edge cases: negatives that are tied with a relevant item count half, and tie rules have no
-    effect; a relevant item that is not listed adds 0; a user without a relevant item is left out.
+    Edge cases: tie rules have no effect, ties count as the mean over their orders; a relevant item
+    that is not listed adds 0; a user without a relevant item is left out.
 
     Example: the relevant item is below one of the first two negatives.
 
@@ -69,7 +67,12 @@ class PartialAUC(_FirstNegativesMetric):
 
     def user_values(self, topk: TopK) -> Tensor:
         negatives = topk.batch.cached("negatives", lambda: count_negatives_above(topk.batch))
-        wins = self.wins(topk, negatives)
+        # Among the orders of ties, 0, 1, ... of the tied negatives are above an item equally often.
+        num_orders = (negatives.at_least - negatives.above + 1)[:, None]
+        most = (topk.k - negatives.above[:, None]).clamp(min=0)
+        num_won = torch.minimum(most, num_orders)
+        wins = num_won * (2 * most - num_won + 1) / (2 * num_orders)
+        wins = torch.where(negatives.is_ranked[:, None], wins, 0)
         return self.average(topk, negatives, wins, topk.k * topk.num_relevant)
 
 
@@ -99,8 +102,35 @@ class PAP(_FirstNegativesMetric):
     def user_values(self, topk: TopK) -> Tensor:
         batch = topk.batch
         negatives = batch.cached("negatives", lambda: count_negatives_above(batch))
-        last = 2 * batch.truth.num_items + 1
-        order = torch.where(negatives.is_ranked, negatives.above + negatives.at_least, last)
-        ranks = rank_in_rows(order, batch.relevant, last + 1)[:, None]
-        wins = torch.where(ranks <= topk.k, self.wins(topk, negatives), 0)
+        wins, ranks = _wins_in_order(topk, negatives)
+        wins = torch.where(negatives.is_ranked[:, None] & (ranks[:, None] <= topk.k), wins, 0)
         return self.average(topk, negatives, wins, topk.k * topk.max_hits)
+
+
+def _wins_in_order(topk: TopK, negatives: NegativesAbove) -> tuple[Tensor, Tensor]:
+    """Return the number of the first k negatives below the hit of each rank, as a mean over all
+    orders of ties `[n, cut-offs]`, and the rank among the relevant items of the user `[n]`.
+    """
+    relevant, num_items = topk.batch.relevant, topk.batch.truth.num_items
+    limit = 2 * num_items + 2
+    order = torch.where(negatives.is_ranked, negatives.above + negatives.at_least, limit - 1)
+    ranks = rank_in_rows(order, relevant, limit)
+    keys = relevant.rows * limit + order
+    ordered = keys.sort().values
+    first, stop = (torch.searchsorted(ordered, keys, right=right) for right in (False, True))
+    # Of `tied` relevant items and `others`, the hit of a number has j of the others above it.
+    number = ranks - (first - relevant.offsets.index_select(0, relevant.rows))
+    columns = (number, stop - first, negatives.above, negatives.at_least - negatives.above)
+    j = torch.arange(min(topk.cutoffs[-1], num_items + 1), device=keys.device).to(topk.k.dtype)
+    wins = []
+    for tile in zip(*(torch.split(one[:, None], _TILE_VALUES // len(j) + 1) for one in columns)):
+        number, tied, above, others = (one.to(topk.k.dtype) for one in tile)
+        chance = torch.exp(
+            log_choose(number - 1 + j, j)
+            + log_choose(tied - number + others - j, others - j)
+            - log_choose(tied + others, others)
+        )
+        chance = torch.where(j <= others, chance, 0)
+        won = [(chance * (k - above - j).clamp(min=0)).sum(1) for k in topk.cutoffs]
+        wins.append(torch.stack(won, dim=1))
+    return torch.cat(wins), ranks
