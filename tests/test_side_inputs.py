@@ -93,6 +93,25 @@ class NorthernHits(weft.TopKMetric):
         return self.hits
 
 
+@weft.register
+class Affinity(weft.UserAverageTopKMetric):
+    """The mean dot product of the vector of a user and those of the items in the list."""
+
+    needs = {
+        "item_vectors": weft.ItemVectors(missing=math.nan),
+        "taste": weft.UserVectors(missing=0.0),
+    }
+    users = "lists"
+    _REQUIRED_COMPONENTS = {weft.MetricBlock.TOP_K_INDICES}
+
+    def compute_scores(self, preds, target, top_k_rel, **kwargs):
+        items = self.inputs["item_vectors"].lookup(kwargs[f"top_{self.k}_indices"])
+        taste = self.inputs["taste"].lookup(kwargs["user_indices"])
+        if taste.shape[-1] != items.shape[-1]:
+            raise weft.WeftError(f"users have {taste.shape[-1]} dimensions")
+        return torch.einsum("ukd,ud->uk", items, taste).mean(dim=1)
+
+
 METRICS = ["ListRevenue", "MeanNorm", "NorthernHits"]
 BY_POSITION = {"price": PRICES, "budget": BUDGETS, "item_vectors": VECTORS, "region": REGIONS}
 
@@ -604,6 +623,30 @@ def test_partitions(folder, parts):
     agree(local_engine.evaluate(lists, truth, **options(inputs=files), parts=parts))
 
 
+TASTES = {"nobody": [1.0] * 4, **{f"u{number}": VECTORS[number].tolist() for number in (7, 2, 4)}}
+
+
+def make_tastes(form, folder):
+    """Return vectors of some users in one of several forms."""
+    nested = pl.DataFrame({"user": list(TASTES), "vector": list(TASTES.values())})
+    columns = zip(*TASTES.values())
+    wide = {f"x{number}": list(column) for number, column in enumerate(columns)}
+    if form == "file":
+        nested.write_parquet(folder / "tastes.parquet")
+        return folder / "tastes.parquet"
+    forms = {"dict": TASTES, "lists": nested}
+    return forms.get(form, pd.DataFrame({"user_id": list(TASTES), **wide}))
+
+
+def expected_affinity():
+    order = SCORES.argsort(dim=1, descending=True)[:, :K].tolist()
+    values = [
+        sum(a * b for item in items for a, b in zip(VECTORS[item], TASTES.get(user, [0] * 4))) / K
+        for user, items in zip(USER_IDS, order)
+    ]
+    return sum(values) / USERS
+
+
 def test_workers_cut_slices(folder, monkeypatch):
     """Workers that do not know the metrics of the caller cut slices by numbers, too."""
     cut = {"of": SHUFFLED["budget"], "by": "quantiles(2)"}
@@ -632,14 +675,29 @@ def test_partitions_refuse():
         local_engine.evaluate(
             lists, truth, metrics="ListRevenue", top_k=1, inputs={"price": {}, "budget": {"b": 1}}
         )
-    metric = type(
-        "OfVectors", (weft.UserAverageTopKMetric,), {"needs": {"taste": weft.UserVectors()}}
-    )
-    with pytest.raises(SettingError, match=r"taste is a vector per user, and the test partitions"):
-        local_engine.evaluate(lists, truth, metrics=[metric], top_k=1, inputs={"taste": {"a": [1]}})
+    inputs = {"item_vectors": {"x": [1.0]}, "taste": np.ones((1, 1))}
+    with pytest.raises(InputError, match=r"taste is a ndarray, but partitioned users are in no or"):
+        local_engine.evaluate(lists, truth, metrics="Affinity", top_k=1, inputs=inputs)
+
+
+@pytest.mark.parametrize("form", ["dict", "frame", "lists", "file"])
+def test_partitioned_vectors_of_users(folder, form):
+    """Vectors of users give the result of one process, also where a partition has none."""
+    lists, truth = read_lists(folder)
+    inputs = {"item_vectors": SHUFFLED["item_vectors"], "taste": make_tastes(form, folder)}
+    settings = {"metrics": "Affinity", "top_k": K, "inputs": inputs, "bootstrap": 20}
+    alone = weft.evaluate(lists, truth, **settings)
+    assert alone[f"Affinity@{K}"] == pytest.approx(expected_affinity(), rel=1e-12)
+    assert "1 vectors of taste belong to users that are not known here" in alone.notes
+    local_engine.assert_same(local_engine.evaluate(lists, truth, **settings, parts=7), alone)
+
+
+def all_values():
+    return {**expected_values(), f"Affinity@{K}": expected_affinity()}
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray's own, of its own settings
 def test_ray(folder):
     require_ray()
     import ray
@@ -662,8 +720,10 @@ def test_ray(folder):
             "budget": folder / "budget.parquet",
             "item_vectors": folder / "vectors.parquet",
             "price": folder / "price.csv",
+            "taste": ray.data.from_arrow(make_tastes("lists", folder).to_arrow()),
         }
-        agree(on_ray.evaluate(lists, truth, **options(inputs=inputs), parts=3))
+        settings = options(inputs=inputs, metrics=[*METRICS, "Affinity"])
+        agree(on_ray.evaluate(lists, truth, **settings, parts=3), all_values())
     finally:
         ray.shutdown()
 
@@ -685,5 +745,7 @@ def test_spark(folder):
             "budget": session.createDataFrame(frames["budget"].to_arrow()),
             "price": session.createDataFrame(frames["price"].to_arrow()),
             "item_vectors": folder / "vectors.npy",
+            "taste": session.createDataFrame(make_tastes("lists", folder).to_arrow()),
         }
-        agree(on_spark.evaluate(lists, truth, items=ITEM_IDS, **options(inputs=inputs), parts=2))
+        settings = options(inputs=inputs, metrics=[*METRICS, "Affinity"])
+        agree(on_spark.evaluate(lists, truth, items=ITEM_IDS, **settings, parts=2), all_values())

@@ -35,24 +35,32 @@ def read_values(
 
     Missing numbers and vectors are NaN. Raises `InputError` for values that are not finite.
     """
+    series, values = read_ids_and_values(data, where, ids.kind, form)
+    if series is None:
+        check_in_order(len(values), where, ids, num_in_order, value="value")
+        return np.arange(len(values), dtype=np.int64), values
+    return ids.encode(series, data.where if isinstance(data, FileTable) else where), values
+
+
+def read_ids_and_values(
+    data: Any, where: str, kind: str, form: str
+) -> tuple[pl.Series | None, Floats]:
+    """Return ids of users or items (`kind`), None for values in their order, and the values."""
     id_column: Any
     if isinstance(data, FileTable):
-        where, id_column = data.where, data.columns[ids.kind]
+        where, id_column = data.where, data.columns[kind]
         values = _from_columns([_parse_text(one) for one in _value_columns(data)], form, where)
     elif isinstance(data, Mapping):
         id_column, values = list(data), _from_rows(list(data.values()), form, where)
     elif is_frame(data):
-        id_column, values = _from_frame(data, ids.kind, form, where)
+        id_column, values = _from_frame(data, kind, form, where)
     elif library_of(data) == "pandas" and hasattr(data, "index"):  # a series
         id_column, values = data.index, _from_rows(list(data), form, where)
     else:
-        values = _from_sequence(data, form, where)
-        check_in_order(len(values), where, ids, num_in_order, value="value")
-        _check_finite(values, where, form)
-        return np.arange(len(values), dtype=np.int64), values
+        id_column, values = None, _from_sequence(data, form, where)
     _check_finite(values, where, form)
-    series = id_column if _is_enum(id_column) else id_series(id_column, ids.kind, where)
-    return ids.encode(series, where), values
+    is_read = id_column is None or _is_enum(id_column)
+    return id_column if is_read else id_series(id_column, kind, where), values
 
 
 def _is_enum(column: Any) -> bool:

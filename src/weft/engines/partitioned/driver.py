@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from weft._choices import CandidatePool, choices
-from weft._input_kinds import InputKind
 from weft.data import Vocabulary
 from weft.data.dataset import GlobalStats
 from weft.data.evaluation_inputs import LISTS_NAME_USERS
@@ -44,6 +43,7 @@ from weft.engines.partitioned.input_arguments import (
     spread_inputs,
     user_inputs,
 )
+from weft.engines.partitioned.local_inputs import UserVectorInput
 from weft.engines.partitioned.partition_results import (
     PartialState,
     PartitionResult,
@@ -104,8 +104,9 @@ def take_user_inputs(
         del inputs["candidates"]
     remaining = {**arguments, **dict.fromkeys(inputs, _IN_PARTITIONS), "source": None}
     for name, kind in user_inputs(arguments).items():
-        _check_partitioned(name, kind, engine)
-        inputs[input_key(name)] = arguments["inputs"][name]
+        data = arguments["inputs"][name]
+        is_vector = kind.form == "vector"
+        inputs[input_key(name)] = UserVectorInput(data, name, kind) if is_vector else data
         remaining["inputs"] = {**remaining["inputs"], name: _IN_PARTITIONS}
     for each in slices:
         if each.source is not None:
@@ -119,15 +120,6 @@ def take_user_inputs(
     run = _build_empty_run(remaining, origins, _empty_stats(remaining, slices))
     _check_mergeable(run, engine)
     return inputs, remaining, positions
-
-
-def _check_partitioned(name: str, kind: InputKind, engine: str) -> None:
-    if kind.form == "vector":
-        raise SettingError(
-            f"{name} is a vector per user, and {engine} partitions numbers and labels of users "
-            "only; evaluate it in one process with weft.evaluate.",
-            setting="inputs",
-        )
 
 
 def _read_positions(arguments: Arguments) -> PositionalIds:
@@ -257,7 +249,7 @@ def evaluate_partitions(
         totals = replace(stats.train, by_label=merged.train_by_label)
         run = _build_empty_run(arguments, origins, replace(stats, train=totals))
     contributions = None
-    if results is not None and arguments["bootstrap"] is not None:
+    if results is not None and arguments["bootstrap"] is not None and merged.num_users:
         contributions = RemoteContributions(results, merged.num_users)
     return _build_result(run, merged, contributions, engine), results
 

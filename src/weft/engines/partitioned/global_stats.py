@@ -113,7 +113,7 @@ def summarize(
     partitions: Partitions[Partition], origins: Origins, labels: Mapping[str, bool]
 ) -> PartitionSummary:
     """Return the summary of all partitions; `labels` are inputs and slices besides user_groups with
-    a label (True) or a number (False) of each user.
+    a label (True), or a number or a vector (False) of each user.
     """
     summarize_each = partial(_summarize_partition, origins=origins, label_names=labels)
     return map_reduce(partitions, summarize_each, _combine_summaries)
@@ -133,10 +133,14 @@ def _summarize_partition(
     known = Vocabulary.from_data("user", list(users.values()), origin="source")
     labels = {}
     for name in ("user_groups", *label_names):
-        if name in tables:
+        if name not in tables:
+            continue
+        if label_names.get(name, True):
             user_labels = read_labels(tables[name], name, known, num_in_order=0)
-            names = frozenset(user_labels.names if label_names.get(name, True) else ())
-            labels[name] = names, user_labels.num_unknown
+            labels[name] = frozenset(user_labels.names), user_labels.num_unknown
+        else:
+            codes = known.encode(tables[name].columns["user"], tables[name].where)
+            labels[name] = frozenset(), int((codes < 0).sum())
     users["source"] = users.get("users", users.get("source", users["truth"]))
     num_users = Counter[str]({name: len(ids) for name, ids in users.items()})
     both = _union([users["source"], users["truth"]])

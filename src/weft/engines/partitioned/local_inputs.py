@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft._input_kinds import InputKind
 from weft.data import Vocabulary, read_interactions, read_labels
 from weft.data.interaction_readers import read_pairs
-from weft.data.readers.files import is_file, read_table
+from weft.data.number_files import read_input_file
+from weft.data.number_readers import read_ids_and_values
+from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.readers.role_assignment import assign_frame_roles
+from weft.data.readers.roles import VALUE_ROLE
 from weft.data.recommendations import ROW_RANK_OFFSET, read_lists
 from weft.data.vocabulary import id_series
 from weft.engines.partitioned.partitions import ALL_USERS, INPUTS_WITH_ALL_USERS, InputOrigin
@@ -18,6 +23,15 @@ from weft.errors import InputError
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+@dataclass(frozen=True)
+class UserVectorInput:
+    """Vectors of users, which the driver reads; `name` is that of the input."""
+
+    data: Any
+    name: str
+    kind: InputKind
 
 
 def assign_roles(
@@ -49,6 +63,8 @@ def read_local(data: Any, argument: str) -> tuple[dict[str, pl.DataFrame], Input
 
     if argument in ("source", "truth", "train", "candidates"):
         return _read_pairs(data, argument)
+    if isinstance(data, UserVectorInput):
+        return _read_user_vectors(data, argument)
     if is_file(data):
         table = read_table(data, argument, use=_file_use(argument))
         names = ("user",) if argument == "users" else ("user", "label")
@@ -122,6 +138,33 @@ def _read_user_labels(data: Any, argument: str) -> pl.DataFrame:
     return pl.DataFrame({"user": users.ids, "label": column})
 
 
+def _read_user_vectors(
+    vectors: UserVectorInput, argument: str
+) -> tuple[dict[str, pl.DataFrame], InputOrigin]:
+    """Return vectors of users as rows (user, value 0, value 1, ...)."""
+    import polars as pl
+
+    data, name = vectors.data, vectors.name
+    origin = InputOrigin(name)
+    if is_file(data):
+        data = read_input_file(data, name, vectors.kind)
+    if isinstance(data, FileTable):
+        origin = InputOrigin(data.where, str(data.path), data.unused_columns, data.notes)
+    users, values = read_ids_and_values(data, name, "user", "vector")
+    if users is None:
+        raise _unordered_users(data, name, "{id: vector}, or a frame with a column of ids")
+    columns = {f"{VALUE_ROLE} {number}": column for number, column in enumerate(values.T)}
+    frame = pl.DataFrame({"user": _plain_ids(users), **columns})
+    return {argument: frame}, replace(origin, columns=tuple(frame.columns))
+
+
+def _unordered_users(data: Any, argument: str, expected: str) -> InputError:
+    return InputError(
+        f"{argument} is a {type(data).__name__}, but partitioned users are in no order; give "
+        f"{expected}."
+    )
+
+
 def _labelled_users(data: Any, argument: str) -> list[Any]:
     """Return the ids of users with a label; an id may be repeated."""
     if isinstance(data, Mapping):
@@ -129,10 +172,8 @@ def _labelled_users(data: Any, argument: str) -> list[Any]:
     if type(data).__module__.partition(".")[0] == "pandas" and type(data).__name__ == "Series":
         return list(data.index)
     if not hasattr(data, "columns"):
-        raise InputError(
-            f"{argument} is a {type(data).__name__}, but partitioned users are in no order; give "
-            "{id: label}, or a frame with a column of ids and one of labels."
-        )
+        expected = "{id: label}, or a frame with a column of ids and one of labels"
+        raise _unordered_users(data, argument, expected)
     data = data.collect() if hasattr(data, "collect") else data
     columns = {str(name): name for name in data.columns}
     roles, _ = assign_roles(list(columns), argument, argument)

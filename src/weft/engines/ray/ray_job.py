@@ -13,7 +13,7 @@ from weft.data.readers.files import File
 from weft.data.recommendations import are_lists
 from weft.data.sources import Factors
 from weft.engines.partitioned.driver import ITEM_INPUTS, evaluate_partitions, take_user_inputs
-from weft.engines.partitioned.local_inputs import check_id_types, read_local
+from weft.engines.partitioned.local_inputs import UserVectorInput, check_id_types, read_local
 from weft.engines.partitioned.parquet_rows import ParquetTable
 from weft.engines.partitioned.partition_results import collect_user_tables
 from weft.engines.partitioned.partitions import ALL_USERS, InputOrigin, Partition
@@ -193,6 +193,8 @@ class RayJob:
                 f"{setting_ref('users')} names the rows of the factors in their order, which a Ray "
                 "Dataset does not have; give a list."
             )
+        if isinstance(data, UserVectorInput) and is_dataset(data.data):
+            data = replace(data, data=collect_dataset(data.data, argument))
         if isinstance(data, (str, Path)):
             data = File(data)  # type: ignore[arg-type]
         paths = []

@@ -5,13 +5,18 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.data.readers.files import File
 from weft.data.readers.roles import find_column_name
-from weft.engines.partitioned.local_inputs import assign_roles, check_id_types, read_local
+from weft.engines.partitioned.local_inputs import (
+    UserVectorInput,
+    assign_roles,
+    check_id_types,
+    read_local,
+)
 from weft.engines.partitioned.parquet_rows import ParquetTable
 from weft.engines.partitioned.partitions import ALL_USERS, INPUTS_WITH_ALL_USERS, InputOrigin
 from weft.engines.spark.failures import java_error, root_cause
@@ -113,7 +118,8 @@ class SparkReader:
             check_part_columns(frame, where)
 
     def collect_items(self, data: Any, argument: str) -> Any:
-        """Return an input about items: Spark tables as polars frames, other data unchanged."""
+        """Return an input that the driver reads: Spark tables as polars frames, other data
+        unchanged."""
         if not is_spark_frame(data):
             if not isinstance(data, str) or not (_URL.match(data) or self._is_table(data)):
                 return data
@@ -135,6 +141,8 @@ class SparkReader:
 
     def open(self, data: Any, argument: str) -> list[SparkTable]:
         """Return an input with rows of users as Spark tables."""
+        if isinstance(data, UserVectorInput):
+            data = replace(data, data=self.collect_items(data.data, data.name))
         opened = self._open_frame(data, argument)
         if opened is None:
             return self._open_local(data, argument)
