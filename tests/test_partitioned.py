@@ -365,6 +365,16 @@ def test_ignored_ratings_match_one_process():
     both(LISTS, truth, metrics=["nDCG(gain=linear)", "Recall"], top_k=4, train=TRAIN)
 
 
+def test_bootstrap_with_partitions_without_users():
+    lists, truth = {"ann": ["a", "b"], "bob": ["b", "c"]}, {"ann": ["a"], "bob": ["c"]}
+    settings = {"metrics": ["nDCG", "Gini"], "top_k": 2, "bootstrap": 20}
+    alone = weft.evaluate(lists, truth, **settings)
+    assert_same(evaluate(lists, truth, **settings, parts=9), alone)
+    nobody = {"metrics": "nDCG", "top_k": 2, "bootstrap": 20, "extra_users": "skip"}
+    alone = weft.evaluate(lists, {"eve": []}, **nobody)
+    assert_same(evaluate(lists, {"eve": []}, **nobody, parts=2), alone)
+
+
 def test_custom_metrics_by_name_match_one_process():
     weft.register(FirstHalf)
     try:

@@ -199,25 +199,36 @@ class RemoteContributions:
 
     def weighted_sums(self, weights: UserWeights, *, terms: bool) -> WeightedSums:
         call = methodcaller("weighted_sums", weights, terms=terms)
-        sums: WeightedSums = self._results.map_reduce(partial(_apply, call), WeightedSums.merge)
+        sums: WeightedSums = self._map_reduce(call, WeightedSums.merge)
         return sums
 
     def jackknife_moments(
         self, sums: NDArray[np.float64], counts: NDArray[np.float64]
     ) -> JackknifeMoments:
         call = methodcaller("jackknife_moments", sums, counts)
-        merge = JackknifeMoments.merge
-        moments: JackknifeMoments = self._results.map_reduce(partial(_apply, call), merge)
+        moments: JackknifeMoments = self._map_reduce(call, JackknifeMoments.merge)
         return moments
 
     def hashes(self) -> SortedValues[np.int64]:
-        return PartitionedIntegers(self._results, partial(_apply, _jackknife_hashes))
+        return PartitionedIntegers(self._results, _jackknife_hashes)
+
+    def _map_reduce(
+        self, function: Callable[[LocalContributions], Any], merge: Callable[[list[Any]], Any]
+    ) -> Any:
+        """Merge what a function returns for the partitions that have users."""
+        return self._results.map_reduce(partial(_apply, function), partial(_merge_present, merge))
 
 
 def _apply(function: Callable[[LocalContributions], Any], result: PartitionResult) -> Any:
-    assert result.contributions is not None
-    return function(result.contributions)
+    return None if result.contributions is None else function(result.contributions)
 
 
-def _jackknife_hashes(contributions: LocalContributions) -> Integers:
-    return jackknife_hashes(contributions.keys)
+def _merge_present(merge: Callable[[list[Any]], Any], values: list[Any]) -> Any:
+    present = [value for value in values if value is not None]
+    return merge(present) if present else None
+
+
+def _jackknife_hashes(result: PartitionResult) -> Integers:
+    if result.contributions is None:
+        return np.empty(0, dtype=np.int64)
+    return jackknife_hashes(result.contributions.keys)
