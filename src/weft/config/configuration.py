@@ -218,7 +218,7 @@ def _override_keys(document: Document, section: str, values: dict[str, Any]) -> 
         if value is not None
     }
     own = document.values.get(section) or {}
-    document.overridden |= {(section, key) for key in replaced if key != "inputs"}
+    document.overridden |= {(section, key) for key in replaced.keys() - {"inputs"}}
     if "inputs" in replaced:  # input by input
         document.overridden |= {(section, "inputs", name) for name in replaced["inputs"]}
         kept = own.get("inputs")

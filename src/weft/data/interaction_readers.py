@@ -42,7 +42,7 @@ def read_unchecked(data: Any, where: str, *, use: str) -> InteractionTable:
     if isinstance(data, Mapping) or is_file(data) or is_frame(data):
         table = read_rows(data, where, use=use).to_interactions("rating", 1.0)
         return replace(table, value_name="rating")
-    if where == "truth" and _are_item_numbers(data):
+    if _is_item_per_row(data, where):
         return _from_item_numbers(data, where)
     library = library_of(data)
     if library == "scipy" and hasattr(data, "tocoo"):
@@ -59,8 +59,10 @@ def read_unchecked(data: Any, where: str, *, use: str) -> InteractionTable:
     )
 
 
-def _are_item_numbers(data: Any) -> bool:
-    """Return True for integers `[users]`, of NumPy or torch."""
+def _is_item_per_row(data: Any, where: str) -> bool:
+    """Return True for a truth of integers `[users]`, of NumPy or torch."""
+    if where != "truth":
+        return False
     if isinstance(data, np.ndarray):
         return data.ndim == 1 and data.dtype.kind in "iu"
     if library_of(data) != "torch" or getattr(data, "ndim", 0) != 1:

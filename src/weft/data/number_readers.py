@@ -148,16 +148,21 @@ def _from_rows(rows: list[Any], form: str, where: str) -> Floats:
     if form == "number":
         return _from_numbers(rows, where)
     vectors = [None if row is None else _read_vector(row, where) for row in rows]
-    lengths = sorted({len(vector) for vector in vectors if vector is not None})
+    width = _find_width([vector for vector in vectors if vector is not None], where)
+    empty = np.full(width, np.nan, dtype=np.float64)
+    table = np.array([empty if vector is None else vector for vector in vectors])
+    return table.reshape(len(rows), width)
+
+
+def _find_width(vectors: list[Floats], where: str) -> int:
+    """Return the length of all vectors, 1 without any."""
+    lengths = sorted(set(map(len, vectors)))
     if len(lengths) > 1 or 0 in lengths:
         raise InputError(
             f"{where} has vectors of {' and '.join(map(str, lengths))} numbers; expected as many "
             "in each, at least one."
         )
-    width = lengths[0] if lengths else 1
-    empty = np.full(width, np.nan, dtype=np.float64)
-    table = np.array([empty if vector is None else vector for vector in vectors])
-    return table.reshape(len(rows), width)
+    return lengths[0] if lengths else 1
 
 
 def _from_numbers(rows: list[Any], where: str) -> Floats:

@@ -394,4 +394,4 @@ class Evaluator(EvaluatorState):
         except BaseException:
             self.restore(before)
             raise
-        return finalize(of_batch, self)
+        return finalize(of_batch, self, RunReport())

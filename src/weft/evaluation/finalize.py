@@ -63,7 +63,7 @@ class RunReport:
 def finalize(
     state: EvaluationState,
     evaluator: Evaluator,
-    report: RunReport | None = None,
+    report: RunReport,
     *,
     contributions: ContributionStore | None = None,
 ) -> Result:
@@ -71,27 +71,22 @@ def finalize(
 
     `contributions` are those of all users, if they are not in the state.
     """
-    report = RunReport() if report is None else report
     metric_set, settings = evaluator.metric_set, evaluator.settings
     state, local, num_repeated = _drop_repeated_users(state, evaluator)
     counts = {**_read_counts(state, evaluator, num_repeated), **report.counts}
-    sums = state.sums.cpu()
-    view = metric_set.layout.view(sums)
+    view = metric_set.layout.view(state.sums.cpu())
     values = tuple(metric_set.values(view, state.metric_states))
     if counts.get("invalid_scores"):
         return _undefined_result(values, evaluator, report, counts)
     warnings = list(large_rating_notes(metric_set, counts)) if counts["large_ratings"] else []
     notes = list(count_notes(evaluator, state, counts))
-    notes += undefined_notes(metric_set, values, notes)
-    notes += own_state_notes(evaluator)
+    notes += [*undefined_notes(metric_set, values, notes), *own_state_notes(evaluator)]
     if settings.bootstrap is not None:
         if contributions is None and local is not None:
             contributions = LocalContributions(local)
         values, further = _add_intervals(values, evaluator, settings.bootstrap, contributions)
         notes += further
-    per_user, labels = None, None
-    if settings.per_user:
-        per_user, labels = user_tables(state, evaluator, report.users)
+    tables = user_tables(state, evaluator, report.users) if settings.per_user else (None, None)
     exposure, popularity = exposure_frames(metric_set.layout, view, evaluator.inputs.get("train"))
     return Result(
         values=values,
@@ -100,11 +95,11 @@ def finalize(
         notes=(*warnings, *report.notes, *notes),
         settings={**evaluator.record_settings(), **report.settings},
         provenance={**versions(), **report.provenance},
-        per_user=per_user,
-        slices=metric_set.by_slice(sums) if evaluator.slices else None,
+        per_user=tables[0],
+        slices=metric_set.by_slice(state.sums.cpu()) if evaluator.slices else None,
         exposure=exposure,
         popularity=popularity,
-        user_labels=labels,
+        user_labels=tables[1],
         lists=list_table(state, report) if settings.keep_lists else None,
         prefix=evaluator.prefix,
         postfix=evaluator.postfix,
@@ -156,21 +151,29 @@ def _drop_repeated_users(
 
     Also returns the contributions of users, if they are stored, and the number of repeated rows.
     """
-    layout, contributions = evaluator.metric_set.layout, None
+    contributions = None
     if evaluator.stores_contributions:
-        contributions = UserContributions.from_rows(state.rows, layout)
+        contributions = UserContributions.from_rows(state.rows, evaluator.metric_set.layout)
     first = _first_rows(state)
     num_repeated = 0 if first is None else len(first) - int(first.sum())
     if not num_repeated or not evaluator.drops_repeats:
         return state, contributions, num_repeated
     assert first is not None and contributions is not None
     contributions = contributions.select(first.cpu().numpy())
+    return _select_rows(state, evaluator, contributions, first), contributions, num_repeated
+
+
+def _select_rows(
+    state: EvaluationState, evaluator: Evaluator, contributions: UserContributions, first: Tensor
+) -> EvaluationState:
+    """Return the state of the rows in the mask `first`, which have these contributions."""
+    users = state.rows["users"][first].cpu()
     counts = torch.from_numpy(contributions.counts.sum(0))
     skipped = evaluator.counter.names.index("users_without_truth")  # they contribute nothing
     counts[skipped] = state.counts[skipped]
-    kept = replace(
+    return replace(
         state,
-        sums=contributions.total(layout, state.rows["users"][first].cpu()),
+        sums=contributions.total(evaluator.metric_set.layout, users),
         counts=counts,
         rows={
             name: values[first] for name, values in state.rows.items() if name.startswith("table_")
@@ -180,7 +183,6 @@ def _drop_repeated_users(
             for metric, states in zip(evaluator.stateful_metrics, state.metric_states)
         ),
     )
-    return kept, contributions, num_repeated
 
 
 def _first_rows(state: EvaluationState) -> Tensor | None:

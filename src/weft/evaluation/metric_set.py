@@ -364,25 +364,31 @@ def check_metric_objects(
     metrics: Sequence[Any], counting: Mapping[str, Any], inputs: Mapping[str, Any]
 ) -> None:
     """Raise `SettingError` for a metric object with other settings or inputs than the run."""
-    objects = [metric for metric in metrics if isinstance(metric, BaseMetric)]
-    defaults = inspect.signature(BaseMetric.__init__).parameters if objects else {}
-    for metric in objects:
-        for name, value in metric.settings().items():
-            if value not in (defaults[name].default, counting[name]):
-                raise SettingError(
-                    f"{metric.spec} was made with {name}={value!r}, but all metrics of a run count "
-                    f"alike, here with {setting_ref(name, counting[name])}; give "
-                    f"{setting_ref(name, value)} to the evaluation instead"
-                    f"{own_threshold_hint(metric, name)}."
-                )
-        size, num_items = getattr(metric, "num_items", None), inputs.get("num_items")
-        if isinstance(size, int) and num_items not in (None, size):
+    for metric in metrics:
+        if isinstance(metric, BaseMetric):
+            _check_metric_object(metric, counting, inputs)
+
+
+def _check_metric_object(
+    metric: BaseMetric, counting: Mapping[str, Any], inputs: Mapping[str, Any]
+) -> None:
+    defaults = inspect.signature(BaseMetric.__init__).parameters
+    for name, value in metric.settings().items():
+        if value not in (defaults[name].default, counting[name]):
             raise SettingError(
-                f"{metric.spec} was made with num_items={size}, but the run has {num_items} items."
+                f"{metric.spec} was made with {name}={value!r}, but all metrics of a run count "
+                f"alike, here with {setting_ref(name, counting[name])}; give "
+                f"{setting_ref(name, value)} to the evaluation instead"
+                f"{own_threshold_hint(metric, name)}."
             )
-        for name, own in metric.own_inputs().items():
-            if name in inputs and not own.equals(inputs[name]):
-                raise SettingError(
-                    f"{metric.spec} was made with another {name} than that of the run; give "
-                    f"metrics by name, or the same {name}."
-                )
+    size, num_items = getattr(metric, "num_items", None), inputs.get("num_items")
+    if isinstance(size, int) and num_items not in (None, size):
+        raise SettingError(
+            f"{metric.spec} was made with num_items={size}, but the run has {num_items} items."
+        )
+    for name, own in metric.own_inputs().items():
+        if name in inputs and not own.equals(inputs[name]):
+            raise SettingError(
+                f"{metric.spec} was made with another {name} than that of the run; give "
+                f"metrics by name, or the same {name}."
+            )

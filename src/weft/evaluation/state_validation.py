@@ -71,13 +71,8 @@ def _validate_rows(rows: object, evaluator: EvaluatorState, num_rows: int) -> di
         users = check_codes(
             rows.get("table_users"), "rows['table_users']", num_users, length=length
         )
-        for name, (dtype, shape) in columns.items():
-            types = FLOATS if dtype.is_floating_point else (dtype,)
-            check_tensor(rows.get(name), f"rows[{name!r}]", types, (len(users), *shape))
+        _check_columns(rows, evaluator, len(users))
         known |= columns.keys()
-        if "table_items" in columns:
-            items = rows["table_items"].reshape(-1)
-            check_codes(items, "rows['table_items']", evaluator.num_items, least=-1)
     contributed = {name for name in rows if name.startswith(ROW_PREFIX)}
     if contributed and evaluator.stores_contributions:
         known |= contributed
@@ -86,6 +81,17 @@ def _validate_rows(rows: object, evaluator: EvaluatorState, num_rows: int) -> di
         reject("rows", "without the contributions of users", "those of each user")
     check_mapping(rows, "rows", known)
     return rows
+
+
+def _check_columns(rows: Mapping[str, Any], evaluator: EvaluatorState, num_users: int) -> None:
+    """Check the columns of the tables by user."""
+    columns = evaluator.table_columns()
+    for name, (dtype, shape) in columns.items():
+        types = FLOATS if dtype.is_floating_point else (dtype,)
+        check_tensor(rows.get(name), f"rows[{name!r}]", types, (num_users, *shape))
+    if "table_items" in columns:
+        items = rows["table_items"].reshape(-1)
+        check_codes(items, "rows['table_items']", evaluator.num_items, least=-1)
 
 
 def _count_labelled_users(evaluator: EvaluatorState) -> int | None:

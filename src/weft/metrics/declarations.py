@@ -133,6 +133,11 @@ def merge_kinds(
             )
 
 
+def without_metrics(kinds: Mapping[str, tuple[str, InputKind]]) -> dict[str, InputKind]:
+    """Return kinds of `merge_kinds` by name, without the metrics that declare them."""
+    return {name: kind for name, (_, kind) in kinds.items()}
+
+
 def unknown_input_error(name: str, known: Set[str]) -> SettingError:
     """Return the error for an input that no metric declares."""
     return SettingError(

@@ -35,6 +35,7 @@ from weft.metrics.declarations import (
     missing_input_error,
     required_inputs,
     unknown_input_error,
+    without_metrics,
 )
 from weft.metrics.names import MetricSpec, holds_data, parse_name, restore_data
 
@@ -316,7 +317,7 @@ def expand_metrics(
                     f"two different metrics are named {name}; rename one of the classes."
                 )
     if missing:
-        raise missing_input_error(missing, {name: kind for name, (_, kind) in kinds.items()})
+        raise missing_input_error(missing, without_metrics(kinds))
     if not specs:
         raise SettingError(
             "no metrics were asked for; give for example "
@@ -334,19 +335,25 @@ def find_input_kinds(names: Iterable[str], metrics: Iterable[Any]) -> dict[str, 
     others = [name for name in names if name not in kinds]
     if not others:
         return kinds
+    declared = _declared_kinds(metrics)
+    for name in others:
+        if name not in declared:
+            raise unknown_input_error(name, declared.keys() | BUILT_IN_INPUTS.keys())
+    return kinds | {name: declared[name] for name in others}
+
+
+def _declared_kinds(metrics: Iterable[Any]) -> dict[str, InputKind]:
+    """Return the inputs that some metrics declare, and others that registered metrics do."""
     known: dict[str, tuple[str, InputKind]] = {}
     for requested in metrics:
         spec, metric = _resolve_metric(requested)
         cutoff = (spec.k or 1) if "k" in constructor_parameters(metric) else spec.k
         built = prototype(spec.with_cutoff(cutoff), metric)
         merge_kinds(known, str(spec), built.declared_inputs())
-    declared = {name: kind for name, (_, kind) in known.items()}
+    declared = without_metrics(known)
     for registered in all_metrics():
         declared = {**declared_inputs(registered), **declared}
-    for name in others:
-        if name not in declared:
-            raise unknown_input_error(name, declared.keys() | BUILT_IN_INPUTS.keys())
-    return kinds | {name: declared[name] for name in others}
+    return declared
 
 
 def _resolve_metric(requested: Any) -> tuple[MetricSpec, type[BaseMetric]]:

@@ -261,8 +261,8 @@ def _stays_separate_in_a_collection(subject: Subject) -> None:
             metric.update(subject.scores, target, torch.arange(NUM_USERS))
     # A collection has the entries of dicts under names of its own, by metric in sorted order.
     expected = [value for name in sorted(separate) for value in _computed(separate[name]).values()]
-    computed = (torch.as_tensor(value) for value in collection.compute().values())
-    got = [value for tensor in computed for value in tensor.reshape(-1).tolist()]
+    computed = [torch.as_tensor(value).reshape(-1) for value in collection.compute().values()]
+    got = torch.cat(computed).tolist()
     assert len(got) == len(expected), f"{subject.spec}: a MetricCollection has {len(got)} values"
     for value, other_value in zip(got, expected):
         subject.agree(value, other_value, "in a MetricCollection")

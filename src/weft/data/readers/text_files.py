@@ -67,10 +67,11 @@ def _has_suspect_rows(
     is_irregular = columns["irregular"].any()  # in CSV also rows with an empty last field
     if is_irregular and (not is_csv or any(map(has_short_lines, layouts))):
         return True
-    numbers = [columns[role] for role in columns if is_number_role(role)]
-    if any(map(has_large_numbers, numbers)) and any(map(has_long_integers, layouts)):
+    numbers = list(filter(is_number_role, columns))
+    has_large = any(has_large_numbers(columns[role]) for role in numbers)
+    if has_large and any(map(has_long_integers, layouts)):
         return True
-    typed = [role for role in columns if role in ID_ROLES or is_number_role(role)]
+    typed = {*numbers, *ID_ROLES} & columns.keys()
     return any(columns[role].null_count() for role in typed)
 
 

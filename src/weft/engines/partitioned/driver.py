@@ -149,6 +149,15 @@ def _check_supported(arguments: Arguments, *, has_lists: bool, engine: str) -> N
             f"{setting_ref('checkpoint')} is for an evaluation in one process; {engine} itself "
             "computes again what is lost. Leave it out."
         )
+    _check_no_numbers(arguments, engine)
+    is_model = not has_lists and not isinstance(arguments["source"], Factors)
+    check_declared(arguments["users"], arguments["items"], has_lists=has_lists, is_model=is_model)
+    if has_lists and arguments["users"] is not None:
+        raise SettingError(LISTS_NAME_USERS)
+
+
+def _check_no_numbers(arguments: Arguments, engine: str) -> None:
+    """Raise `InputError` for arrays, which have row and column numbers in place of ids."""
     for name in ("truth", "train", "candidates", "items", "item_clusters"):
         data = arguments[name]
         is_matrix = getattr(data, "ndim", 0) == 2 and not hasattr(data, "columns")
@@ -159,10 +168,6 @@ def _check_supported(arguments: Arguments, *, has_lists: bool, engine: str) -> N
                 "have ids. Give a frame or a file, or evaluate it in one process with "
                 "weft.evaluate."
             )
-    is_model = not has_lists and not isinstance(arguments["source"], Factors)
-    check_declared(arguments["users"], arguments["items"], has_lists=has_lists, is_model=is_model)
-    if has_lists and arguments["users"] is not None:
-        raise SettingError(LISTS_NAME_USERS)
 
 
 def _names_pool(candidates: Any, *, has_table_names: bool) -> bool:
@@ -202,6 +207,13 @@ def _check_mergeable(run: EvaluationRun, engine: str) -> None:
 # --------------------------------------------------------------------------------------------------
 
 
+def collect_item_inputs(arguments: dict[str, Any], collect: Callable[[Any, str], Any]) -> None:
+    """Replace the inputs about items by data in memory; `collect` takes data and its name."""
+    for name in ITEM_INPUTS:
+        arguments[name] = collect(arguments[name], name)
+    arguments["inputs"] = {name: collect(data, name) for name, data in arguments["inputs"].items()}
+
+
 def evaluate_partitions(
     partitions: Partitions[Partition],
     origins: Origins,
@@ -216,12 +228,7 @@ def evaluate_partitions(
     `origins` has one entry per input with rows in the partitions; `arguments` and `positions` are
     those of `take_user_inputs`, with the inputs about items as `weft.evaluate` takes them.
     """
-    slices = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
-    labels = {
-        input_key(name): kind.form == "label" for name, kind in user_inputs(arguments).items()
-    }
-    labels |= {each.where: True for each in slices if each.cut is None}
-    summary = summarize(partitions, origins, labels)
+    summary = summarize(partitions, origins, _find_labels(arguments))
     stats = build_global_stats(summary, origins, arguments, positions)
     # The stats have the inputs about items.
     arguments = {**arguments, **dict.fromkeys(ITEM_INPUTS)}
@@ -252,6 +259,15 @@ def evaluate_partitions(
     if results is not None and arguments["bootstrap"] is not None and merged.num_users:
         contributions = RemoteContributions(results, merged.num_users)
     return _build_result(run, merged, contributions, engine), results
+
+
+def _find_labels(arguments: Arguments) -> dict[str, bool]:
+    """Return the inputs about users by name: True for labels, False for numbers."""
+    slices = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
+    labels = {
+        input_key(name): kind.form == "label" for name, kind in user_inputs(arguments).items()
+    }
+    return labels | {each.where: True for each in slices if each.cut is None}
 
 
 def _evaluate_state(

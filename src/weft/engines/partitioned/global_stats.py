@@ -216,16 +216,7 @@ def build_global_stats(
     summary: PartitionSummary, origins: Origins, arguments: Arguments, positions: PositionalIds
 ) -> GlobalStats:
     """Return the facts about all partitions; raise InputError if the inputs are inconsistent."""
-    for name in ("source", "truth"):
-        origin = origins.get(name)
-        if origin is not None and origin.path is not None and not summary.num_rows[name]:
-            raise InputError(f"{origin.where} has no rows.")
-    for name, origin in origins.items():
-        if origin.num_rows not in (None, summary.num_rows[name]):
-            raise InputError(
-                f"{origin.where} has {summary.num_rows[name]:,} rows, but had {origin.num_rows:,} "
-                "a moment ago; it must not change meanwhile."
-            )
+    _check_num_rows(summary, origins)
     items = _build_catalogue(summary, origins, arguments)
     _check_rows(summary, origins, positions)
     ids = {
@@ -242,6 +233,20 @@ def build_global_stats(
     listed = [kind for kind in ("user", "item") if arguments[f"{kind}s"] is not None]
     described = describe_ids(positions.sizes, listed, has_lists="source" in origins)
     return GlobalStats(items, _count_train(summary, items), item_inputs, groups, notes, described)
+
+
+def _check_num_rows(summary: PartitionSummary, origins: Origins) -> None:
+    """Raise `InputError` for files without rows, and for inputs that change during the run."""
+    for name in ("source", "truth"):
+        if name in origins and origins[name].path is not None and not summary.num_rows[name]:
+            raise InputError(f"{origins[name].where} has no rows.")
+    for name, origin in origins.items():
+        num_rows = summary.num_rows[name]
+        if origin.num_rows not in (None, num_rows):
+            raise InputError(
+                f"{origin.where} has {num_rows:,} rows, but had {origin.num_rows:,} a moment ago; "
+                "it must not change meanwhile."
+            )
 
 
 def _read_item_inputs(arguments: Arguments, items: Vocabulary) -> dict[str, Any]:

@@ -88,6 +88,16 @@ def split_into_ranges(
     if num_read > _MAX_REPETITION * _count_rows(all_groups):
         return None
     spans = {name: _select_files(table, groups[name], edges) for name, table in tables.items()}
+    return _build_partitions(tables, frames, spans, edges)
+
+
+def _build_partitions(
+    tables: Mapping[str, ParquetTable],
+    frames: Mapping[str, pl.DataFrame],
+    spans: Mapping[str, Sequence[Any]],
+    edges: Sequence[Any],
+) -> list[Partition]:
+    """Return a partition for each range between `edges`; `spans` are its files by table."""
     partitions = []
     for index, limits in enumerate(pairwise([None, *edges, None])):
         users = UserRange(*limits)
@@ -126,20 +136,20 @@ def _read_all_groups(tables: Mapping[str, ParquetTable]) -> dict[str, list[_RowG
     for name, table in tables.items():
         if table.reader.ranks_by_row:  # needs the number of each row
             return None
-        own = _read_groups([path for path, _ in table.files], table.reader.columns["user"])
+        own = _read_groups(table)
         if own is None:
             return None
         groups[name] = own
     return groups if any(groups.values()) else None
 
 
-def _read_groups(paths: Sequence[str], column: str) -> list[_RowGroup] | None:
-    """Return the row groups of files; None if one has rows without a user or without statistics."""
+def _read_groups(table: ParquetTable) -> list[_RowGroup] | None:
+    """Return the row groups of a table; None if one has rows without a user or no statistics."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    groups = []
-    for file, path in enumerate(paths):
+    groups, column = [], table.reader.columns["user"]
+    for file, (path, _) in enumerate(table.files):
         try:
             metadata = pq.read_metadata(path)
         except (OSError, pa.ArrowException):
@@ -184,12 +194,13 @@ def _find_edges(groups: Sequence[_RowGroup], number: int) -> list[Any]:
     Ranges have about the same number of rows, if the users of a row group are spread evenly between
     its lowest and its highest. Strings are cut between row groups only. Some ranges may be empty.
     """
-    values = sorted({user for group in groups for user in group[2:]})
+    _, sizes, lows, highs = zip(*groups)
+    values = sorted({*lows, *highs})
     numbers = isinstance(values[0], int)
     places = {value: float(value if numbers else index) for index, value in enumerate(values)}
-    starts = np.array([places[group.low] for group in groups])
-    ends = np.array([places[group.high] for group in groups]) + 1
-    density = np.array([group.num_rows for group in groups]) / np.maximum(ends - starts, 1)
+    starts = np.array([places[low] for low in lows])
+    ends = np.array([places[high] for high in highs]) + 1
+    density = np.array(sizes) / np.maximum(ends - starts, 1)
     points, where = np.unique(np.concatenate([starts, ends]), return_inverse=True)
     changes = np.bincount(where, np.concatenate([density, -density]))
     rows = np.maximum(np.cumsum(changes)[:-1], 0) * np.diff(points)

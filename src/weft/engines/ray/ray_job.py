@@ -12,7 +12,11 @@ from weft.data import Vocabulary
 from weft.data.readers.files import File
 from weft.data.recommendations import are_lists
 from weft.data.sources import Factors
-from weft.engines.partitioned.driver import ITEM_INPUTS, evaluate_partitions, take_user_inputs
+from weft.engines.partitioned.driver import (
+    collect_item_inputs,
+    evaluate_partitions,
+    take_user_inputs,
+)
 from weft.engines.partitioned.local_inputs import UserVectorInput, check_id_types, read_local
 from weft.engines.partitioned.parquet_rows import ParquetTable
 from weft.engines.partitioned.partition_results import collect_user_tables
@@ -99,13 +103,7 @@ class RayJob:
     def run(self) -> Result:
         """Read the inputs, evaluate the partitions and return the result."""
         arguments, source = self.arguments, self.source
-        for name in ITEM_INPUTS:
-            if is_dataset(arguments[name]):
-                arguments[name] = collect_dataset(arguments[name], name)
-        arguments["inputs"] = {
-            name: collect_dataset(data, name) if is_dataset(data) else data
-            for name, data in arguments["inputs"].items()
-        }
+        collect_item_inputs(arguments, collect_dataset)
         for argument, data in self.inputs.items():
             self._open(argument, data)
         if isinstance(source, Factors):
@@ -193,7 +191,7 @@ class RayJob:
                 f"{setting_ref('users')} names the rows of the factors in their order, which a Ray "
                 "Dataset does not have; give a list."
             )
-        if isinstance(data, UserVectorInput) and is_dataset(data.data):
+        if isinstance(data, UserVectorInput):
             data = replace(data, data=collect_dataset(data.data, argument))
         if isinstance(data, (str, Path)):
             data = File(data)  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ from weft.engines.ray.ray_partitions import (
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 _FILES_PER_TASK = 64  # files of which one task reads the footers
 _SAMPLE_ROWS = 3
@@ -107,12 +107,14 @@ def is_dataset(data: Any) -> bool:
     )
 
 
-def collect_dataset(dataset: Any, argument: str) -> pl.DataFrame | pl.Series:
-    """Return all rows of a small Dataset; of the input `items`, the distinct ids."""
+def collect_dataset(data: Any, argument: str) -> Any:
+    """Return all rows of a small Dataset, of `items` the distinct ids; other data unchanged."""
+    if not is_dataset(data):
+        return data
     import polars as pl
     import ray
 
-    frame = pl.concat([from_arrow(block) for block in ray.get(dataset.to_arrow_refs())])
+    frame = pl.concat([from_arrow(block) for block in ray.get(data.to_arrow_refs())])
     if argument != "items":
         return frame
     roles, _ = assign_roles(frame.columns, argument, f"{argument} (a Ray Dataset)")

@@ -15,7 +15,11 @@ from typing import TYPE_CHECKING, Any
 from weft.data.positions import PositionalIds
 from weft.data.recommendations import are_lists
 from weft.engines.partitioned.custom_code import sent_by_value
-from weft.engines.partitioned.driver import ITEM_INPUTS, evaluate_partitions, take_user_inputs
+from weft.engines.partitioned.driver import (
+    collect_item_inputs,
+    evaluate_partitions,
+    take_user_inputs,
+)
 from weft.engines.partitioned.partition_results import collect_user_tables, get_user_values
 from weft.engines.spark.failures import convert_errors
 from weft.engines.spark.file_partitions import read_by_ranges
@@ -121,11 +125,7 @@ def _evaluate(
     parts: int | None,
 ) -> SparkResult:
     reader = SparkReader(spark, counts_rows=parts is None)
-    for name in ITEM_INPUTS:
-        arguments[name] = reader.collect_items(arguments[name], name)
-    arguments["inputs"] = {
-        name: reader.collect_items(data, name) for name, data in arguments["inputs"].items()
-    }
+    collect_item_inputs(arguments, reader.collect_items)
     partitions = results = None
     keeps_results = False
     try:

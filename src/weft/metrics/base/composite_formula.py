@@ -205,6 +205,13 @@ def _join_settings(metrics: Sequence[BaseMetric], given: dict[str, Any]) -> dict
     return joined
 
 
+def _own_inputs(metric: BaseMetric) -> dict[str, Any]:
+    """Return the inputs of a metric object, and the numbers of users and items that it has."""
+    sizes = {name: getattr(metric, name, None) for name in ("num_users", "num_items")}
+    known = {name: size for name, size in sizes.items() if isinstance(size, int)}
+    return {**metric.own_inputs(), **known}
+
+
 def _join_inputs(
     metrics: Sequence[BaseMetric], given: Mapping[str, Any] | None
 ) -> Mapping[str, Any] | None:
@@ -215,9 +222,7 @@ def _join_inputs(
         return given
     joined: dict[str, Any] = {}
     for metric in metrics:
-        sizes = {name: getattr(metric, name, None) for name in ("num_users", "num_items")}
-        own = {**metric.own_inputs(), **{k: v for k, v in sizes.items() if isinstance(v, int)}}
-        for name, value in own.items():
+        for name, value in _own_inputs(metric).items():
             known = joined.setdefault(name, value)
             if known is not value and not (
                 known == value if isinstance(value, int) else known.equals(value)

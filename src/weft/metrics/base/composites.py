@@ -21,7 +21,7 @@ from weft.metrics.arithmetic import CompositeSpec
 from weft.metrics.base.formulas import UserAverageTopKMetric, UserMeanMetric
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.base.summed import SummedMetric
-from weft.metrics.declarations import merge_kinds
+from weft.metrics.declarations import merge_kinds, without_metrics
 from weft.metrics.names import MetricSpec, parse_name
 from weft.metrics.registry import build_metric, find_metric, needs_cutoff
 from weft.metrics.state_layout import StateView
@@ -178,7 +178,7 @@ class CombinedMetric(SummedMetric):
         kinds: dict[str, tuple[str, InputKind]] = {}
         for metric in self.components:
             merge_kinds(kinds, type(metric).__name__, metric.declared_inputs())
-        return {name: kind for name, (_, kind) in kinds.items()}
+        return without_metrics(kinds)
 
     def used_gains(self) -> Set[str]:
         return frozenset[str]().union(*(metric.used_gains() for metric in self.components))

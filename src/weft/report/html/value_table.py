@@ -149,10 +149,14 @@ def legend(context: ReportContext, tables: Sequence[ValueTable]) -> list[str]:
             "skill: the share of the way from the expected value of a random order to the best "
             "reachable value (both in brackets)"
         )
-    if context.comparison is not None and context.test is not None:
-        remarks = [remark[:1].upper() + remark[1:] for remark in context.comparison.legend()]
-        lines.append("; ".join([*remarks, context.comparison.caption(context.test)]))
-    return lines
+    return lines + _comparison_legend(context)
+
+
+def _comparison_legend(context: ReportContext) -> list[str]:
+    if context.comparison is None or context.test is None:
+        return []
+    remarks = [remark[:1].upper() + remark[1:] for remark in context.comparison.legend()]
+    return ["; ".join([*remarks, context.comparison.caption(context.test)])]
 
 
 def _interval_legend(context: ReportContext) -> list[str]:
