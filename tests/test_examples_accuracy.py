@@ -71,6 +71,34 @@ def test_values_on_example(metric, value, by_user):
         assert [users[user] for user in "abc"] == pytest.approx(by_user, abs=5e-7)
 
 
+def test_curve_of_precision_and_recall():
+    """torchmetrics."""
+    result = weft.evaluate(
+        LISTS, TRUTH, items=range(1, 9), metrics=["Precision", "Recall"], top_k=[1, 2, 3, 4]
+    )
+    curves = {
+        "Precision": [0.3333, 0.5, 0.4444, 0.4167],
+        "Recall": [0.1667, 0.4444, 0.5556, 0.7222],
+    }
+    for name, expected in curves.items():
+        found = [result[f"{name}@{k}"] for k in (1, 2, 3, 4)]
+        assert found == pytest.approx(expected, abs=5e-5)
+
+
+def test_popularity_as_scores():
+    """Recall, as a mean over the orders of equally popular items."""
+    popularity = dict(zip(range(1, 9), [4, 2, 1, 1, 0, 0, 0, 0]))
+    result = weft.evaluate(
+        dict.fromkeys("abc", popularity),
+        TRUTH,
+        train=TRAIN,
+        mask_seen=True,
+        metrics="Recall@4",
+        ties="expected",
+    )
+    assert result["Recall@4"] == pytest.approx(0.680556, abs=5e-7)
+
+
 def evaluate(metric, truth=TRUTH, **settings):
     return weft.evaluate(LISTS, truth, items=range(1, 9), metrics=metric, **settings)
 

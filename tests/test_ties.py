@@ -13,11 +13,13 @@ from scipy.stats import chisquare
 from sklearn.metrics import ndcg_score
 
 import weft
-from metric_cases import BY_POSITION
+from metric_cases import BUILT_IN, BY_POSITION, VARIANTS, has_trait
 from oracles import tied_groups
 from test_accuracy import METRICS, SPECS, Problem, check, close, problems, quick, tables, text
 from weft.data.targets import read_target
-from weft.metrics.registry import find_metric
+from weft.metrics.base.formulas import UserMeanMetric
+from weft.metrics.names import parse_name
+from weft.metrics.registry import find_metric, needs_cutoff
 from weft.ranking import TIE_RULES, MaskedScores, TieRule
 
 # A further hit lowers none of these, as it may the mean precision over the hits.
@@ -89,6 +91,44 @@ def test_expected_where_everything_ties(wanted):
         ("LAUC", {"completion": "none"}),
     ]
     check(problem, specs, [3], ties="expected")
+
+
+# Of F1 the components are averaged, not the value; of other means than the arithmetic one, the rank;
+# ROC curves are straight lines over ties.
+OF_ALL_ORDERS = [
+    name
+    for name in BUILT_IN + VARIANTS
+    if issubclass(find_metric(parse_name(name).name), UserMeanMetric)
+    and has_trait(name, "has_expected_tie_form")
+    and has_trait(name, "is_user_mean")
+    and has_trait(name, "family") != "rating"
+    and not name.startswith(("F1", "GAUC(max_fpr", "MeanRank("))
+]
+
+
+@pytest.mark.parametrize("name", OF_ALL_ORDERS)
+def test_expected_is_the_mean_of_all_orders(name):
+    """Two groups of ties, one of them with a judged item that is not relevant."""
+    rated = {0: 2, 1: 0, 3: 1, 4: 3}
+    orders = [
+        [*first, *second]
+        for first in itertools.permutations([4.0, 5.0, 6.0])
+        for second in itertools.permutations([1.0, 2.0])
+    ]
+    settings = {
+        "metrics": name,
+        "top_k": [1, 2, 3, 4, 9] if needs_cutoff(parse_name(name).name) else None,
+        "per_user": True,
+        **BY_POSITION,
+    }
+    every = weft.evaluate(
+        torch.tensor(orders), dict.fromkeys(range(len(orders)), rated), ties="index", **settings
+    )
+    tied = torch.tensor([[1.0, 1.0, 1.0, 0.0, 0.0]])
+    expected = weft.evaluate(tied, {0: rated}, ties="expected", **settings)
+    for value in expected.values:
+        mean = every.per_user[value.name].mean()
+        assert value.value == pytest.approx(mean, abs=1e-12), value.name
 
 
 @pytest.mark.parametrize("ties", TIE_RULES)

@@ -26,6 +26,7 @@ class _ExpectedExposure(UserAverageTopKMetric):
     """A comparison of the exposure e of items in a list and their target exposure e*."""
 
     family = "fairness"
+    has_expected_tie_form = True  # linear in the weights of the hits
     bounds: Bounds = (0.0, None)
     undefined = "no user has a relevant item"
     reference = (
@@ -75,7 +76,7 @@ class _ExpectedExposure(UserAverageTopKMetric):
         """Return the sum of e e* over items."""
         relevant, others = self.targets(topk)
         weights = self._browsing.weights(topk.positions)
-        hits = topk.batch.observed_positions.hits(topk.cutoffs, weights)
+        hits = topk.relevant_positions.hits(topk.cutoffs, weights)
         exposure = self._cumulative[0].lookup(topk.list_length.long())
         return relevant * hits + others * (exposure - hits)
 
