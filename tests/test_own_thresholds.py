@@ -6,7 +6,7 @@ import torch
 
 import weft
 from local_engine import evaluate as evaluate_in_partitions
-from metric_cases import BUILT_IN
+from metric_cases import BUILT_IN, BY_POSITION, make_labels
 from weft.errors import SettingError, UnknownParameter
 from weft.metrics.names import parse_name
 from weft.metrics.registry import build_metric, canonical_name, find_metric, needs_cutoff
@@ -64,6 +64,29 @@ def test_values_are_those_of_a_run_with_the_threshold(source, ties):
     size = len(plain.values)
     assert_same(found.values[:size], plain.values)
     assert_same(found.values[size:], strict.values)
+
+
+POINT = "EucDistance(metric_names=[nDCG, EPC], utopia_points=[1, 1]{})"
+
+
+def test_values_of_other_families():
+    names = [POINT.format(", scope=users")]
+    for name in BUILT_IN:
+        metric = find_metric(parse_name(name).name)
+        if metric.supports_own_threshold and metric.family not in ("accuracy", "multi-objective"):
+            names.append(name)
+    options = {"train": TRAIN, "top_k": [1, 5], **make_labels(USERS, ITEMS), **BY_POSITION}
+    own = [str(with_threshold(name, 4)) for name in names]
+    found = weft.evaluate(SCORES, TRUTH, metrics=own, **options)
+    expected = weft.evaluate(SCORES, TRUTH, metrics=names, relevance_threshold=4, **options)
+    for one, other in zip(found.values, expected.values, strict=True):
+        assert one.value == pytest.approx(other.value, rel=1e-12, nan_ok=True), one.name
+
+
+def test_points_of_a_model_refuse_a_threshold():
+    name = POINT.format(", relevance_threshold=4")
+    with pytest.raises(SettingError, match="give it to its metrics instead"):
+        weft.evaluate(SCORES, TRUTH, metrics=name, train=TRAIN, top_k=5)
 
 
 def test_a_threshold_may_be_lower_than_that_of_the_run():

@@ -93,8 +93,8 @@ def test_expected_where_everything_ties(wanted):
     check(problem, specs, [3], ties="expected")
 
 
-# Of F1 the components are averaged, not the value; of other means than the arithmetic one, the rank;
-# ROC curves are straight lines over ties.
+# Of F1 the components are averaged, and of other means of ranks the rank, not the value; ROC curves
+# are straight lines over ties.
 OF_ALL_ORDERS = [
     name
     for name in BUILT_IN + VARIANTS

@@ -45,6 +45,12 @@ class _ObjectivePoint(CompositeMetric):
                 "like [nDCG, EPC]."
             )
         self.scope = check_choice("scope", scope, ("system", "users"))
+        if self.scope == "system" and self.own_threshold is not None:
+            raise SettingError(
+                f"{type(self).__name__} got relevance_threshold={self.own_threshold:g}, which it "
+                "takes with scope='users' only; give it to its metrics instead, like "
+                f"metric_names=['nDCG(relevance_threshold={self.own_threshold:g})', ...]."
+            )
         self._set_components(
             metric_names, k=k, inputs=inputs, needs_user_values=self.scope == "users"
         )
