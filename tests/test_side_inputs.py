@@ -619,6 +619,10 @@ def test_partitions(folder, parts):
     agree(alone)
     partitioned = local_engine.evaluate(lists, truth, **settings, parts=parts)
     local_engine.assert_same(partitioned, alone)
+    others = {**inputs, "budget": {**inputs["budget"], "u3": 7.5}}
+    changed = local_engine.evaluate(lists, truth, **options(inputs=others), parts=parts)
+    digests, expected = (one.provenance["fingerprint"] for one in (changed, partitioned))
+    assert [name for name in expected if digests[name] != expected[name]] == ["budget"]
     files = {**write_files(folder), "item_vectors": folder / "vectors.parquet"}
     agree(local_engine.evaluate(lists, truth, **options(inputs=files), parts=parts))
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from weft.data.common_ids import NO_HITS, common_user_notes, has_common_items
 from weft.data.encoding import DatasetSettings, EncodedInteractions, encode_interactions
 from weft.data.evaluation_inputs import (
@@ -26,7 +29,13 @@ from weft.data.numbers import Numbers
 from weft.data.popularity import TrainTotals
 from weft.data.positions import check_declared, describe_ids
 from weft.data.readers.files import FileTable
-from weft.data.side_inputs import Kinds, read_input, read_item_inputs, with_separator
+from weft.data.side_inputs import (
+    Kinds,
+    hash_user_input,
+    read_input,
+    read_item_inputs,
+    with_separator,
+)
 from weft.data.slices import (
     CutNumbers,
     UserSlice,
@@ -74,16 +83,28 @@ class EvaluationData(EncodedInteractions):
     # Values that depend on everything but the source: computed once for all sources.
     derived: dict[str, Any]
 
+    @property
+    def user_inputs(self) -> dict[str, Labels | Numbers]:
+        """The inputs of metrics that are about users, by name."""
+        return {name: one for name, one in self.side.items() if self.kinds[name].axis == "user"}
+
     def input_digests(self) -> dict[str, str | None]:
         """Return digests of truth, train and the other inputs of metrics."""
         if "digests" not in self.derived:
             self.derived["digests"] = {
                 "truth": digest_sums(hash_sums_by_id(self.truth, self.users, self.items)),
                 "train": None if self.train is None else self.train.interactions.fingerprint(),
-                **{name: value.fingerprint() for name, value in self.side.items()},
+                **{name: digest_sums(sums) for name, sums in self.hash_user_inputs().items()},
+                **{name: one.fingerprint() for name, one in self.stats.item_inputs.items()},
             }
         digests: dict[str, str | None] = self.derived["digests"]
         return digests
+
+    def hash_user_inputs(self) -> dict[str, NDArray[np.uint64]]:
+        """Return sums of hashes of the inputs about users, by name; those of partitions add up."""
+        return {
+            name: hash_user_input(value, self.all_users) for name, value in self.user_inputs.items()
+        }
 
 
 def build_dataset(inputs: EvaluationInputs, settings: DatasetSettings) -> EvaluationData:

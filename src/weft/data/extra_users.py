@@ -58,17 +58,10 @@ def skip_extra_users(dataset: EvaluationData) -> EvaluationData:
         source=source,
         num_rows=len(rows),
         num_probed=dataset.num_probed if has_truth[: dataset.num_probed].all() else 0,
-        side={**dataset.side, **_select_users(_user_inputs(dataset), order)},
+        side={**dataset.side, **_select_users(dataset.user_inputs, order)},
         slices=_select_users(dataset.slices, order),
         derived={},
     )
-
-
-def _user_inputs(dataset: EvaluationData) -> dict[str, Any]:
-    """Return the inputs of a dataset that are about users."""
-    return {
-        name: value for name, value in dataset.side.items() if dataset.kinds[name].axis == "user"
-    }
 
 
 def _count_rows(interactions: Interactions, users: NDArray[np.int64]) -> int:

@@ -182,13 +182,18 @@ def hash_sums_by_id(
         tile = slice(start, start + _TILE_ROWS)
         values = interactions.values[tile].astype(np.float64).view(np.int64)
         hashes = hash_rows(user_keys[tile], item_keys[interactions.items[tile]], values)
-        # Sums do not depend on the order. Squares detect values that are exchanged between rows.
-        sums += np.array([len(hashes), hashes.sum(), np.dot(hashes, hashes)], dtype=np.uint64)
+        sums += sum_hashes(hashes)
     return sums
 
 
+def sum_hashes(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return sums of hashes of rows, `[3]`, which add up and do not depend on their order."""
+    # Squares detect values that are exchanged between rows.
+    return np.array([len(hashes), hashes.sum(), np.dot(hashes, hashes)], dtype=np.uint64)
+
+
 def digest_sums(sums: NDArray[np.uint64]) -> str:
-    """Return the digest of `hash_sums_by_id`."""
+    """Return the digest of sums of hashes."""
     return hashlib.sha256(sums.tobytes()).hexdigest()[:16]
 
 

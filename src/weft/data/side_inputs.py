@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from weft._input_kinds import InputKind, ItemFeatures
 from weft.data.features import NO_FEATURES, Features, read_features
+from weft.data.interactions import hash_rows, sum_hashes
 from weft.data.label_readers import infer_vocabulary
 from weft.data.labels import NO_LABELS, Labels, read_labels
 from weft.data.numbers import Numbers, empty_numbers, read_numbers
@@ -52,6 +56,20 @@ def read_item_inputs(
         for name, one in data.items()
         if kinds[name].axis == "item"
     }
+
+
+def hash_user_input(value: Labels | Numbers, users: Vocabulary) -> NDArray[np.uint64]:
+    """Return sums of hashes of the values by user id, `[3]`; those of several partitions add up."""
+    if isinstance(value, Labels):
+        numbers = value.codes.values.cpu().numpy()
+        labels = Vocabulary.from_ids("label", [repr(name) for name in value.names]).hash_keys()
+        has_value = numbers >= 0
+        columns = [labels[numbers[has_value]]]
+    else:
+        has_value = ~value.missing.values.cpu().numpy()
+        table = value.values.values.cpu().numpy()[has_value].astype(np.float64)
+        columns = list(np.ascontiguousarray(np.atleast_2d(table.T)).view(np.int64))
+    return sum_hashes(hash_rows(users.hash_keys()[: len(has_value)][has_value], *columns))
 
 
 def empty_input(kind: InputKind) -> InputValue:

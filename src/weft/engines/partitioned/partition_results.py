@@ -132,7 +132,7 @@ def _digest_inputs(dataset: EvaluationData) -> dict[str, NDArray[np.uint64]]:
         scores = np.zeros(len(lists.items)) if lists.scores is None else lists.scores
         entries = Interactions(lists.offsets, lists.items.astype(np.int64), scores, lists.num_items)
         digests["source"] = hash_sums_by_id(entries, dataset.users, dataset.items)
-    return digests
+    return digests | dataset.hash_user_inputs()
 
 
 def _compress(state: EvaluationState) -> EvaluationState:
