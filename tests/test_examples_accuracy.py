@@ -185,6 +185,32 @@ def test_ratings_below_the_threshold_are_judged():
     assert again.counts["judged_not_relevant"] == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (
+            "nDCG(gain=[[1, 0], [2, 0], [3, 0]])@4",
+            "no user has a relevant item with a gain above 0",
+        ),
+        ("PAP(insufficient=exclude)@9", "all of these users are excluded"),
+        ("PartialAUC(insufficient=exclude)@9", "all of these users are excluded"),
+    ],
+)
+def test_undefined_values_name_their_reason(name, reason):
+    result = evaluate(name, {user: TRUTH[user] for user in "ac"})  # b's list has all relevant items
+    assert np.isnan(result.values[0].value)
+    (note,) = (note for note in result.notes if " is undefined: " in note)
+    assert note.startswith(result.values[0].name) and note.endswith(reason)
+
+
+def test_judged_of_empty_lists():
+    result = weft.evaluate(
+        {"a": [], "b": []}, TRUTH, items=range(1, 9), metrics="Judged(users=lists)@4"
+    )
+    assert np.isnan(result["Judged(users=lists)@4"])
+    assert [note for note in result.notes if note.endswith("all lists that count are empty")]
+
+
 def test_judged_of_all_lists():
     """d has a list and no relevant item, of which one of two items is judged."""
     lists, truth = {**LISTS, "d": [1, 2]}, {**TRUTH, "d": {2: 0}}

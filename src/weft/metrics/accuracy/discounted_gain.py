@@ -92,6 +92,8 @@ class nDCG(_DiscountedGain):  # noqa: N801 - the paper's name
     tensor(0.7098, dtype=torch.float64)
     """
 
+    undefined = "no user has a relevant item with a gain above 0"
+
     def __init__(
         self,
         k: int,

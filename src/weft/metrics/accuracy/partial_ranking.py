@@ -22,6 +22,7 @@ class _FirstNegativesMetric(AccuracyMetric):
     """A sum over relevant items of the first k negatives that are below each."""
 
     sampling_behaviour = "candidates"
+    undefined = "no user has a relevant item, or all of these users are excluded"
     has_reference_values = False  # the whole ranking counts, not the positions up to k
 
     def __init__(self, k: int, *, insufficient: str = "ignore", **settings: Any) -> None:
