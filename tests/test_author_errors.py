@@ -1,5 +1,7 @@
 """Exceptions in the code of authors' metrics are errors of these metrics, by name."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -85,6 +87,21 @@ def test_the_error_names_the_metric_and_its_line(name):
     assert all(place in text for place in places), text
     assert "test_author_errors.py" in text
     assert "state_layout.py" not in text  # nothing of Weft before the author's code
+
+
+def test_packages_beside_weft_are_of_authors(monkeypatch):
+    """A package `weft_extras` is installed in the same folder as Weft."""
+    source = """
+import weft
+class Extra(weft.UserAverageTopKMetric):
+    def compute_scores(self, preds, target, top_k_rel, **kwargs):
+        return top_k_rel[:, 99]
+"""
+    path = f"{Path(weft.__file__).parent}_extras/__init__.py"
+    names = {"__name__": "weft_extras"}
+    exec(compile(source, path, "exec"), names)
+    with pytest.raises(MetricError, match=r"the class weft_extras\.Extra"):
+        weft.evaluate(SCORES, TRUTH, metrics=[names["Extra"]], top_k=3)
 
 
 def test_evaluators_raise_it_too():

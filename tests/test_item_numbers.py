@@ -120,7 +120,7 @@ def test_check_reads_them():
     [
         (np.where(NUMBERS == -1, -2, NUMBERS), r"item number -2 in row 3; .* -1 or -100 for none"),
         (np.where(NUMBERS == -1, ITEMS, NUMBERS), r"(?s)not columns of the scores.*0 to 11.*row"),
-        (NUMBERS[:-1], r"shape \[29, 12\], but there are 30 users"),
+        (NUMBERS[:-1], "truth has 29 item numbers, but there are 30 users; give one"),
         (NUMBERS.astype(float), r"shape \[30\].*item numbers \[users\], whole numbers"),
         (NUMBERS >= 0, r"shape \[30\]"),
         (np.array([2**64 - 1] * USERS, dtype=np.uint64), "item number 18446744073709551615"),

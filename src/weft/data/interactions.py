@@ -300,7 +300,7 @@ class InteractionTable:
                 f"{setting_ref('items')}, 0 to {number - 1}:\n{self.format_rows(outside)}\nGive "
                 "the columns, -1 or -100 for none; or the ids of users and items as a frame."
             )
-        return replace(self, shape=(self.num_rows, number), num_rows=None)
+        return replace(self, shape=(self.num_rows, number))
 
     def with_ids(self, items: Vocabulary) -> InteractionTable:
         """Return a matrix under ids: its row numbers, and the item of each column."""
@@ -314,7 +314,8 @@ class InteractionTable:
                 "items; expected one for each."
             )
         all_users = pl.int_range(self.shape[0], dtype=pl.Int64, eager=True)
-        return replace(self, items=items.ids.gather(self.items), shape=None, all_users=all_users)
+        ids = items.ids.gather(self.items)
+        return replace(self, items=ids, shape=None, num_rows=None, all_users=all_users)
 
     def encode(
         self, users: Vocabulary, items: Vocabulary
@@ -322,6 +323,11 @@ class InteractionTable:
         """Return user codes (-1 for unknown users) and item codes; raise for unknown items."""
         if self.shape is not None:
             expected = (users.size, items.size)
+            if self.num_rows not in (None, users.size):
+                raise InputError(
+                    f"{self.where} has {self.num_rows} item numbers, but there are {users.size} "
+                    "users; give one for each, in the order of the scores, -1 or -100 for none."
+                )
             if self.shape != expected:
                 raise InputError(
                     f"{self.where} is a matrix of shape {list(self.shape)}, but there are "

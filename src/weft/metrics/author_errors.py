@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any
 
 from weft.errors import MetricError, WeftError
 
-_PACKAGE = str(Path(__file__).parents[1])
+_PACKAGE = os.path.join(Path(__file__).parents[1], "")  # ends with a separator
 
 
 @contextmanager

@@ -133,7 +133,8 @@ def find_metric(name: str) -> type[BaseMetric]:
         suggestion = suggest_metrics(name, known) or did_you_mean(name, known)
         raise UnknownMetric(
             f"there is no metric named {name!r}.{suggestion} weft metrics lists all. A metric of "
-            "your own joins with @weft.register."
+            "your own joins with @weft.register; commands find it in an installed package, or in "
+            "custom_modules of a configuration."
         )
     return metric
 
