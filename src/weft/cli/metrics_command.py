@@ -13,39 +13,44 @@ if TYPE_CHECKING:
     from weft.metrics.base.metric import BaseMetric
 
 
+_Name = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="NAME",
+        help="A metric to explain, or a text to search for.",
+        show_default=False,
+        autocompletion=complete_metrics,
+    ),
+]
+_Family = Annotated[
+    str | None,
+    typer.Option("--family", metavar="FAMILY", help="List the metrics of a family."),
+]
+_Needs = Annotated[
+    str | None,
+    typer.Option("--needs", metavar="INPUT", help="List the metrics that need an input."),
+]
+_Have = Annotated[
+    str | None,
+    typer.Option(
+        "--have",
+        metavar="INPUTS",
+        help="List the metrics that can run with the truth and these inputs, separated by "
+        "commas: scores (of all items) or lists, train, user_groups and so on.",
+    ),
+]
+_Profiles = Annotated[
+    bool,
+    typer.Option("--profiles", help="Show the metric as other tools define it, on the same lists."),
+]
+
+
 def metrics(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME",
-            help="A metric to explain, or a text to search for.",
-            show_default=False,
-            autocompletion=complete_metrics,
-        ),
-    ] = None,
-    family: Annotated[
-        str | None,
-        typer.Option("--family", metavar="FAMILY", help="List the metrics of a family."),
-    ] = None,
-    needs: Annotated[
-        str | None,
-        typer.Option("--needs", metavar="INPUT", help="List the metrics that need an input."),
-    ] = None,
-    have: Annotated[
-        str | None,
-        typer.Option(
-            "--have",
-            metavar="INPUTS",
-            help="List the metrics that can run with the truth and these inputs, separated by "
-            "commas: scores (of all items) or lists, train, user_groups and so on.",
-        ),
-    ] = None,
-    profiles: Annotated[
-        bool,
-        typer.Option(
-            "--profiles", help="Show the metric as other tools define it, on the same lists."
-        ),
-    ] = False,
+    name: _Name = None,
+    family: _Family = None,
+    needs: _Needs = None,
+    have: _Have = None,
+    profiles: _Profiles = False,
     debug: Debug = False,
 ) -> None:
     """List the metrics, search for some, or explain one.
@@ -80,7 +85,7 @@ def _filter_metrics(
 ) -> list[type[BaseMetric]]:
     """Return the metrics of a family that need an input and can run with some inputs."""
     from weft.errors import check_choice
-    from weft.metrics.registry import all_metrics, example_spec, prototype
+    from weft.metrics.registry import all_metrics
     from weft.report.definitions import needed_inputs
 
     known = all_metrics()
@@ -95,14 +100,19 @@ def _filter_metrics(
     if have is not None:
         allowed = ("truth", "scores", "lists", *inputs)
         given = {check_choice("have", one.strip(), allowed) for one in have.split(",")}
-        has_lists = "lists" in given and "scores" not in given
-        metrics = [
-            metric
-            for metric in metrics
-            if given.issuperset(needed_inputs(metric))
-            and not (has_lists and prototype(example_spec(metric)).needs_all_scores)
-        ]
+        metrics = [metric for metric in metrics if _can_run(metric, given)]
     return metrics
+
+
+def _can_run(metric: type[BaseMetric], given: set[str]) -> bool:
+    """Return True if a metric needs no other inputs than those given."""
+    from weft.metrics.registry import example_spec, prototype
+    from weft.report.definitions import needed_inputs
+
+    if not given.issuperset(needed_inputs(metric)):
+        return False
+    has_lists = "lists" in given and "scores" not in given
+    return not (has_lists and prototype(example_spec(metric)).needs_all_scores)
 
 
 def _list_metrics(metrics: list[type[BaseMetric]], *, with_profiles: bool) -> None:

@@ -189,10 +189,10 @@ class DatasetBuilder:
         totals = None if stats is None else stats.train
         rows = encode_interactions(tables, source, axes, settings, totals)
         user_values = {}
-        if slices or self._has_user_inputs:
+        if slices or tables.side:
             user_values = self._read_user_values(source, slices, axes, rows)
         if stats is None:
-            item_inputs = self._read_item_inputs(source, axes, settings)
+            item_inputs = self._read_item_inputs(source, axes, settings) if tables.side else {}
             stats = _local_stats(tables, source, axes, rows, user_values, item_inputs)
             stats = _describe_ids(stats, self._inputs, self.tables, source, axes)
         side, notes = dict(stats.item_inputs), stats.notes
@@ -221,17 +221,11 @@ class DatasetBuilder:
             tables = replace(tables, truth=tables.truth.with_columns(axes.items.size))
         return tables.with_item_ids(axes.items) if has_lists else tables
 
-    @property
-    def _has_user_inputs(self) -> bool:
-        return any(self._inputs.kinds[name].axis == "user" for name in self.tables.side)
-
     def _read_item_inputs(
         self, source: Source | ListSource, axes: Axes, settings: DatasetSettings
     ) -> dict[str, Any]:
         """Return the inputs that are about items, those that are given, encoded."""
         tables = self.tables
-        if not tables.side:
-            return {}
         in_order = axes.items.size if tables.has_item_order(source) else 0
         kinds = with_separator(self._inputs.kinds, settings.feature_separator)
         return read_item_inputs(tables.side, kinds, axes.items, num_in_order=in_order)

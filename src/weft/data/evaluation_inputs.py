@@ -110,7 +110,7 @@ class InputTables:
             None if candidates is None else read_pairs(candidates, "candidates"),
             users=tables["users"],
             items=tables["items"],
-            side=read_input_files(inputs.side, inputs.kinds),
+            side=read_input_files(inputs.side, inputs.kinds) if inputs.side else {},
             declared_positions=declared,
         )
 

@@ -20,12 +20,7 @@ from weft.evaluation.bootstrap import BootstrapInterval, bootstrap_interval
 from weft.evaluation.contributions import ContributionStore, LocalContributions, UserContributions
 from weft.evaluation.counts import items_without
 from weft.evaluation.metric_value import MetricValue
-from weft.evaluation.notes import (
-    count_notes,
-    interval_notes,
-    own_state_notes,
-    undefined_notes,
-)
+from weft.evaluation.notes import interval_notes, state_notes
 from weft.evaluation.rating_notes import large_rating_notes
 from weft.evaluation.result import FRAMES, Result, slice_column
 from weft.evaluation.state import EvaluationState
@@ -79,8 +74,7 @@ def finalize(
     if counts.get("invalid_scores"):
         return _undefined_result(values, evaluator, report, counts)
     warnings = list(large_rating_notes(metric_set, counts)) if counts["large_ratings"] else []
-    notes = list(count_notes(evaluator, state, counts))
-    notes += [*undefined_notes(metric_set, values, notes), *own_state_notes(evaluator)]
+    notes = state_notes(evaluator, state, counts, values)
     if settings.bootstrap is not None:
         if contributions is None and local is not None:
             contributions = LocalContributions(local)

@@ -111,7 +111,8 @@ class MetricSet:
         metric = build_metric(
             spec, metric_class=metric_class, inputs=inputs, standalone=False, **counting
         )
-        check_no_children(metric)
+        if not metric_class.__module__.startswith("weft."):
+            check_no_children(metric)
         self.needs |= metric.needed_inputs() | (metric.declared_inputs().keys() & inputs.keys())
         if isinstance(metric, SummedMetric) and metric.is_summed:
             self.formulas[spec] = metric
@@ -127,19 +128,14 @@ class MetricSet:
         cutoffs: dict[Accumulator, set[int]] = {}
         for group in self._groups.values():
             needed = group.metric.accumulator_cutoffs(group.cutoffs)
-            for accumulator in self._reference_sums(group.metric):
-                needed[accumulator] = set(group.cutoffs) or {NO_CUTOFF}
+            if self._has_skill:
+                columns = set(group.cutoffs) or {NO_CUTOFF}
+                needed |= dict.fromkeys(_reference_sums(group.metric), columns)
             for accumulator, own in needed.items():
                 cutoffs.setdefault(accumulator, set()).update(own)
         if exposure is not None and self.cutoffs:
             cutoffs.setdefault(ItemExposure(exposure), set()).update(self.cutoffs)
         return StateLayout(cutoffs, self.slices)
-
-    def _reference_sums(self, metric: SummedMetric) -> Sequence[Accumulator]:
-        """Return the accumulators of the floor and the ceiling of a metric, if it has them."""
-        if not self._has_skill or not isinstance(metric, UserMeanMetric):
-            return ()
-        return metric.reference_sums or ()
 
     @property
     def is_shareable(self) -> bool:
@@ -214,7 +210,9 @@ class MetricSet:
             if spec in self.formulas:
                 metric = formula = self.formulas[spec]
                 view = view_at(spec.k)
-                computed, references = formula.summarize(view), self._read_references(formula, view)
+                computed = formula.summarize(view)
+                if self._has_skill:
+                    references = _read_references(formula, view)
             else:
                 metric = self.stateful[spec]
                 computed = _compute_stateful(metric, states[spec])
@@ -238,13 +236,6 @@ class MetricSet:
             for labels, value in computed.by_label.items():
                 number = _check_finite(spec, metric, value)
                 yield MetricValue(name, spec.k, number, cell=tuple(map(str, labels)), **about)
-
-    def _read_references(self, formula: SummedMetric, view: StateView) -> tuple[float, float]:
-        """Return the floor and the ceiling of a metric; NaN if it has none."""
-        if not self._reference_sums(formula):
-            return math.nan, math.nan
-        floor, ceiling = (view[sums] for sums in self._reference_sums(formula))
-        return float(floor[2] / floor[1]), float(ceiling[2] / ceiling[1])
 
     def by_slice(self, sums: Tensor) -> pl.DataFrame:
         """Return `Result.slices`: the metrics with a value per user, by group of users."""
@@ -358,6 +349,20 @@ def _check_finite(spec: MetricSpec, metric: BaseMetric, value: Tensor) -> float:
         "A metric's undefined values must be NaN; for large ratings use gain=binary or "
         "gain=linear, rescale them, or ignore them with the setting implicit."
     )
+
+
+def _reference_sums(metric: SummedMetric) -> Sequence[Accumulator]:
+    """Return the accumulators of the floor and the ceiling of a metric, if it has them."""
+    return (isinstance(metric, UserMeanMetric) and metric.reference_sums) or ()
+
+
+def _read_references(formula: SummedMetric, view: StateView) -> tuple[float, float]:
+    """Return the floor and the ceiling of a metric; NaN if it has none."""
+    references = _reference_sums(formula)
+    if not references:
+        return math.nan, math.nan
+    floor, ceiling = (view[sums] for sums in references)
+    return float(floor[2] / floor[1]), float(ceiling[2] / ceiling[1])
 
 
 def check_metric_objects(

@@ -118,16 +118,23 @@ def _source_notes(
 # --------------------------------------------------------------------------------------------------
 
 
-def count_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) -> Iterator[str]:
-    """Yield the notes on the users, items, ties, estimates and ratings of an evaluation."""
-    yield from _user_notes(evaluator, state, counts)
-    yield from _list_notes(evaluator, state, counts)
-    yield from _label_notes(evaluator, counts)
-    yield from judgement_notes(evaluator, counts)
+def state_notes(
+    evaluator: Evaluator, state: EvaluationState, counts: Counts, values: Sequence[MetricValue]
+) -> list[str]:
+    """Return the notes on users, items, ties, estimates, ratings and undefined values."""
+    metric_set = evaluator.metric_set
+    notes = [*_user_notes(evaluator, state, counts), *_list_notes(evaluator, state, counts)]
+    if metric_set.slices or evaluator.kinds.keys() - {"train"} or "train" in metric_set.needs:
+        notes += _label_notes(evaluator, counts)
+    notes += judgement_notes(evaluator, counts)
     if evaluator.rule.name == "expected" or evaluator.estimator is not None:
-        yield from _estimate_notes(evaluator)
+        notes += _estimate_notes(evaluator)
     if counts["graded_ratings"]:
-        yield from rating_notes(evaluator)
+        notes += rating_notes(evaluator)
+    notes += _undefined_notes(metric_set, values, notes)
+    if metric_set.stateful:
+        notes += _own_state_notes(evaluator)
+    return notes
 
 
 def _user_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) -> Iterator[str]:
@@ -174,7 +181,7 @@ def _keep_states(number: int) -> str:
     return "keeps states of its own" if number == 1 else "keep states of their own"
 
 
-def own_state_notes(evaluator: Evaluator) -> Iterator[str]:
+def _own_state_notes(evaluator: Evaluator) -> Iterator[str]:
     """Yield what was requested but metrics with states of their own do not have."""
     metric_set, settings = evaluator.metric_set, evaluator.settings
     lacks = []
@@ -184,7 +191,7 @@ def own_state_notes(evaluator: Evaluator) -> Iterator[str]:
         lacks.append("no values per user, as comparisons need them")
     if metric_set.slices:
         lacks.append("no values by slice")
-    if not lacks or not metric_set.stateful:
+    if not lacks:
         return
     modules = (type(metric).__module__ for metric in metric_set.stateful.values())
     is_custom = not all(module.startswith("weft.") for module in modules)
@@ -307,7 +314,7 @@ def _estimate_notes(evaluator: Evaluator) -> Iterator[str]:
         )
 
 
-def undefined_notes(
+def _undefined_notes(
     metric_set: MetricSet, values: Sequence[MetricValue], earlier: Sequence[str]
 ) -> Iterator[str]:
     """Yield why values are undefined, one note per reason that no earlier note starts with."""

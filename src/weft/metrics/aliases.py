@@ -41,7 +41,7 @@ _ALIASES: dict[str, tuple[str, ...]] = {
 
 
 def aliased_metrics(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known metrics that an alias stands for, none if it is no alias."""
+    """Return the known metrics of an alias, none if it is no alias."""
     registered = set(known)
     metrics = _ALIASES.get(name.casefold(), ())
     return [metric for metric in metrics if metric in registered]

@@ -2,7 +2,7 @@
 
 A variance is a small difference of large sums if values are far from 0 and close to each other. As
 in `weft.metrics.mean_sums`, each sum is therefore stored in parts of decreasing magnitude, 100 bits
-together, and read as a fraction.
+in all, and read as a fraction.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def moment_sums(x: Tensor, y: Tensor, is_counted: Tensor, rows: SparseRows) -> T
 def _product_terms(
     number: Tensor, centers: tuple[Tensor, Tensor], sums: tuple[Tensor, Tensor], products: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return terms whose exact sum is that of x y, from deviations: their sums, and the sum of
+    """Return terms with the exact sum of x y, from deviations: their sums, and the sum of
     their products.
 
     Centers have half of the digits of their type, so that all products are exact."""

@@ -333,9 +333,9 @@ def find_input_kinds(names: Iterable[str], metrics: Iterable[Any]) -> dict[str, 
     Inputs that none of them declares may be of another metric that is registered. Raises
     `SettingError` for a name that no metric declares."""
     kinds = {name: kind for name, kind in BUILT_IN_INPUTS.items() if name in set(names)}
-    others = [name for name in names if name not in kinds]
-    if not others:
+    if kinds.keys() >= set(names):
         return kinds
+    others = [name for name in names if name not in kinds]
     declared = _declared_kinds(metrics)
     for name in others:
         if name not in declared:

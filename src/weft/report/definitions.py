@@ -82,7 +82,7 @@ def describe(metric: type[BaseMetric]) -> MetricDescription:
 
 
 def search_metrics(text: str) -> list[type[BaseMetric]]:
-    """Return the metrics that a text stands for as an alias, or else those with the text in their
+    """Return the metrics of which a text is an alias, or else those with the text in their
     name or summary.
     """
     known = all_metrics()

@@ -30,7 +30,6 @@ from weft.data.sources import Factors, Model
 from weft.data.topk_items import TopKItems
 from weft.engines.partitioned.global_stats import (
     Origins,
-    add_slice_edges,
     build_global_stats,
     build_partition_run,
     summarize,
@@ -58,6 +57,7 @@ from weft.engines.partitioned.partitions import (
     map_partitions,
     map_reduce,
 )
+from weft.engines.partitioned.slice_edges import add_slice_edges
 from weft.errors import InputError, SettingError, setting_ref
 from weft.evaluation.result import Result
 from weft.evaluation.runner import EvaluationRun

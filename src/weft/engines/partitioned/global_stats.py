@@ -1,15 +1,14 @@
-"""Facts about all partitions that each of them needs: items, popularity, labels, slice edges."""
+"""Facts about all partitions that each of them needs: items, popularity, labels."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from weft.data import Label, Vocabulary, read_labels
 from weft.data.common_ids import NO_HITS, check_common_items, no_common_user
@@ -22,7 +21,6 @@ from weft.data.popularity import TrainTotals
 from weft.data.positions import PositionalIds, describe_ids
 from weft.data.readers.files import is_file, read_table
 from weft.data.side_inputs import read_item_inputs, with_separator
-from weft.data.slices import are_integers, format_ranges, parse_slices, slice_numbers
 from weft.data.vocabulary import distinct_ids
 from weft.engines.partitioned.input_arguments import (
     ITEM_SIDE_INPUTS,
@@ -30,13 +28,11 @@ from weft.engines.partitioned.input_arguments import (
     input_key,
     item_inputs,
 )
-from weft.engines.partitioned.order_statistics import PartitionedFloats
 from weft.engines.partitioned.partitions import (
     InputOrigin,
     Partition,
     Partitions,
     PartitionTable,
-    map_partitions,
     map_reduce,
     read_partition_table,
 )
@@ -131,16 +127,7 @@ def _summarize_partition(
         if name in tables
     }
     known = Vocabulary.from_data("user", list(users.values()), origin="source")
-    labels = {}
-    for name in ("user_groups", *label_names):
-        if name not in tables:
-            continue
-        if label_names.get(name, True):
-            user_labels = read_labels(tables[name], name, known, num_in_order=0)
-            labels[name] = frozenset(user_labels.names), user_labels.num_unknown
-        else:
-            codes = known.encode(tables[name].columns["user"], tables[name].where)
-            labels[name] = frozenset(), int((codes < 0).sum())
+    labels = _summarize_labels(tables, label_names, known)
     users["source"] = users.get("users", users.get("source", users["truth"]))
     num_users = Counter[str]({name: len(ids) for name, ids in users.items()})
     both = _union([users["source"], users["truth"]])
@@ -162,6 +149,23 @@ def _summarize_partition(
         popularity,
         labels,
     )
+
+
+def _summarize_labels(
+    tables: Mapping[str, PartitionTable], label_names: Mapping[str, bool], users: Vocabulary
+) -> dict[str, tuple[frozenset[Label], int]]:
+    """Return the labels in each input about users, and how many rows belong to other users."""
+    labels: dict[str, tuple[frozenset[Label], int]] = {}
+    for name in ("user_groups", *label_names):
+        if name not in tables:
+            continue
+        if label_names.get(name, True):
+            user_labels = read_labels(tables[name], name, users, num_in_order=0)
+            labels[name] = frozenset(user_labels.names), user_labels.num_unknown
+        else:
+            codes = users.encode(tables[name].columns["user"], tables[name].where)
+            labels[name] = frozenset(), int((codes < 0).sum())
+    return labels
 
 
 def _distinct_users(table: PartitionTable) -> pl.Series:
@@ -319,81 +323,3 @@ def _build_catalogue(
     if find_profile(arguments["profile"]).orders_ties_by_descending_id:
         return catalogue.sorted_by_text_descending()
     return catalogue
-
-
-# --------------------------------------------------------------------------------------------------
-
-
-class _SliceNumbers(NamedTuple):
-    """The numbers by which a slice is cut, of the evaluated users of a partition."""
-
-    numbers: NDArray[np.float64]
-    are_integers: bool  # also those of users who are not evaluated
-
-
-def add_slice_edges(
-    partitions: Partitions[Partition],
-    arguments: Arguments,
-    origins: Origins,
-    stats: GlobalStats,
-    custom_metrics: Sequence[type[BaseMetric]],
-) -> GlobalStats:
-    """Return the stats with the edges of slices by numbers, which depend on all users."""
-    parsed = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
-    cuts = {user_slice.where: user_slice.cut for user_slice in parsed if user_slice.cut is not None}
-    if not cuts:
-        return stats
-    read = partial(
-        _read_slice_numbers,
-        names=tuple(cuts),
-        arguments=arguments,
-        origins=origins,
-        stats=stats,
-        custom_metrics=custom_metrics,
-    )
-    numbers = map_partitions(partitions, read)
-    have_integers = map_reduce(numbers, _are_integers, _all_by_name)
-    groups = dict(stats.groups)
-    for name, cut in cuts.items():
-        ordered = PartitionedFloats(numbers, partial(_select_numbers, name=name))
-        starts = cut.find_edges(ordered) if ordered.size else []
-        names = format_ranges(starts, are_integers=have_integers[name]) if ordered.size else []
-        groups[name] = GroupNames(tuple(names), starts)
-    numbers.release()
-    return replace(stats, groups=groups)
-
-
-def _read_slice_numbers(
-    partition: Partition,
-    names: Sequence[str],
-    *,
-    arguments: Arguments,
-    origins: Origins,
-    stats: GlobalStats,
-    custom_metrics: Sequence[type[BaseMetric]],
-) -> dict[str, _SliceNumbers]:
-    dataset = build_partition_run(partition, arguments, origins, stats, custom_metrics).dataset
-    numbers = {}
-    for user_slice in parse_slices(arguments["slices"], has_train=arguments["train"] is not None):
-        name = user_slice.where
-        if name not in names:
-            continue
-        if user_slice.source is not None:
-            table = read_partition_table(partition.frames, name, origins[name])
-            user_slice = replace(user_slice, source=table)
-        values = slice_numbers(user_slice, dataset.users, 0, dataset.relevant, dataset.train)
-        known = values.is_evaluated & ~np.isnan(values.numbers)
-        numbers[name] = _SliceNumbers(values.numbers[known], are_integers(values.numbers))
-    return numbers
-
-
-def _select_numbers(slices: Mapping[str, _SliceNumbers], name: str) -> NDArray[np.float64]:
-    return slices[name].numbers
-
-
-def _are_integers(slices: Mapping[str, _SliceNumbers]) -> dict[str, bool]:
-    return {name: each.are_integers for name, each in slices.items()}
-
-
-def _all_by_name(partitions: list[dict[str, bool]]) -> dict[str, bool]:
-    return {name: all(each[name] for each in partitions) for name in partitions[0]}

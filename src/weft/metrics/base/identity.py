@@ -73,8 +73,6 @@ def check_same_metric(metric: BaseMetric, other: BaseMetric) -> None:
 
 def check_no_children(metric: BaseMetric) -> None:
     """Raise `SettingError` for an author's metric that keeps other metrics in its attributes."""
-    if type(metric).__module__.startswith("weft."):
-        return
     attributes = {**vars(metric), **metric._modules}
     del attributes["_modules"]
     for name, value in attributes.items():

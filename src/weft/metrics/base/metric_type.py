@@ -32,6 +32,7 @@ class MetricType(ABCMeta):
     name prevents that, and also that states are loaded into or merged with another metric."""
 
     definitions: ClassVar[Counter[str]] = Counter()
+    needs: Mapping[str, InputKind]
 
     @property
     def __signature__(cls) -> inspect.Signature:
@@ -43,8 +44,10 @@ class MetricType(ABCMeta):
         standalone = kwargs.pop("standalone", True)
         own_threshold = kwargs.pop("own_threshold", None)
         is_shared = kwargs.pop("is_shared", False)
-        inputs = _take_inputs(cls, kwargs)
-        _check_inputs(cls, required_inputs(cls), inputs, kwargs)
+        inputs = {}
+        if cls.needs:
+            inputs = _take_inputs(cls, kwargs)
+            _check_inputs(cls, required_inputs(cls), inputs, kwargs)
         metric: Any = cls.__new__(cls)  # type: ignore[call-arg, arg-type]
         # Before the constructor, which may read them.
         metric.__dict__ |= {"inputs": inputs, "own_threshold": own_threshold}
@@ -55,7 +58,8 @@ class MetricType(ABCMeta):
             "weft.metrics."
         )
         metric.__init__(*args, **kwargs)
-        _check_inputs(cls, metric.needed_inputs(), inputs)
+        if cls.needs:
+            _check_inputs(cls, metric.needed_inputs(), inputs)
         if not standalone:
             return metric
         metric.add_states()
@@ -76,8 +80,6 @@ def _take_inputs(metric: Any, arguments: dict[str, Any]) -> dict[str, Any]:
 
     Those that are no parameters of its constructor are removed from the arguments."""
     declared: Mapping[str, InputKind] = metric.needs
-    if not declared:
-        return {}
     given = {name: arguments[name] for name in declared if arguments.get(name) is not None}
     sizes = {name: arguments.get(name) for name in SIZES}
     inputs = read_positional_inputs(given, declared, **sizes)
