@@ -121,8 +121,10 @@ def _wins_in_order(topk: TopK, negatives: NegativesAbove) -> tuple[Tensor, Tenso
     first, stop = (torch.searchsorted(ordered, keys, right=right) for right in (False, True))
     # Of `tied` relevant items and `others`, the hit of a number has j of the others above it.
     number = ranks - (first - relevant.offsets.index_select(0, relevant.rows))
-    columns = (number, stop - first, negatives.above, negatives.at_least - negatives.above)
-    j = torch.arange(min(topk.cutoffs[-1], num_items + 1), device=keys.device).to(topk.k.dtype)
+    others = torch.where(negatives.is_ranked, negatives.at_least - negatives.above, 0)
+    columns = (number, stop - first, negatives.above, others)
+    most = int(others.amax()) if topk.batch.is_host_readable and len(others) else num_items
+    j = torch.arange(min(topk.cutoffs[-1], most + 1), device=keys.device).to(topk.k.dtype)
     wins = []
     for tile in zip(*(torch.split(one[:, None], _TILE_VALUES // len(j) + 1) for one in columns)):
         number, tied, above, others = (one.to(topk.k.dtype) for one in tile)
