@@ -66,6 +66,7 @@ def _running():
         ]
     )
     ray.init(
+        "local",  # not a cluster of another test on this machine
         num_cpus=2,
         include_dashboard=False,
         log_to_driver=False,

@@ -712,6 +712,7 @@ def test_ray(folder):
     lists, truth = read_lists(folder)
     folders = [str(Path(weft.__file__).parents[1]), str(Path(__file__).parent)]
     ray.init(
+        "local",  # not a cluster of another test on this machine
         num_cpus=2,
         include_dashboard=False,
         log_to_driver=False,
