@@ -32,6 +32,8 @@ VARIANTS = [
     "nDCG(gain=binary, ideal=k)",
     "nDCG(gain=[[1, 3], [2, 9]], discount=capped_log)",
     "LAUC(completion=none)",
+    "IPSRecall(power=0.25)",
+    "SNIPSDCG(power=1, clip=0.3)",
     "GAUC(weight=positives)",
     "GAUC(weight=interactions)",
     "GAUC(max_fpr=0.2)",
@@ -90,8 +92,11 @@ VARIANTS = [
 RATINGS = [metric.__name__ for metric in built_in_metrics() if metric.family == "rating"]
 # Names of metrics that need item_vectors, which is not among the arguments of `evaluate`.
 OF_VECTORS = ["ILD", "ILS", "Serendipity(definition=dissimilarity)"]
+# Metrics of accuracy that need scores and truth only.
 ACCURACY = [
-    metric.example or metric.__name__ for metric in all_metrics() if metric.family == "accuracy"
+    metric.example or metric.__name__
+    for metric in all_metrics()
+    if metric.family == "accuracy" and not metric.needs
 ]
 
 

@@ -34,6 +34,7 @@ class World:
     item_clusters: Mapping[int, Label] | None = None
     item_features: Mapping[int, Collection[Label]] | None = None
     item_vectors: Mapping[int, Sequence[float]] | None = None
+    propensities: Mapping[int, float] | None = None  # None: estimated from train
 
     def __post_init__(self) -> None:
         """Refuse what the definitions call an error."""

@@ -14,6 +14,7 @@ from typing import Any
 import oracles_diversity
 import oracles_exposure
 import oracles_novelty
+import oracles_propensity
 from oracle_world import (
     Label,
     User,
@@ -258,6 +259,7 @@ USER_METRICS: dict[str, Callable[..., float]] = {
     **oracles_novelty.USER_METRICS,
     **oracles_diversity.USER_METRICS,
     **oracles_exposure.USER_METRICS,
+    **oracles_propensity.USER_METRICS,
 }
 
 

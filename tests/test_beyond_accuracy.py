@@ -104,6 +104,10 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     "EPC": every(relevance=("binary", "discounted", "none"), unseen=(0, 1))
     + every(relevance=("graded",), gain=GAINS)
     + every(relevance=("graded", "none"), denominator=("list",)),
+    **{
+        name: every(power=(0.5, 0, 2), clip=(0.1, 0.5, 1))
+        for name in ("IPSRecall", "SNIPSRecall", "IPSDCG", "SNIPSDCG")
+    },
     "MIUF": every(cold_items=COLD, denominator=("list", "k"), users=USERS),
     "SelfInformation": every(cold_items=COLD, denominator=("list", "k"), users=USERS),
     "Surprisal": every(cold_items=COLD, denominator=("list", "k"), users=USERS),
@@ -236,6 +240,7 @@ class Problem:
     item_clusters: dict[int, Any] = field(default_factory=dict)
     item_features: dict[int, list[Any]] = field(default_factory=dict)
     item_vectors: dict[int, list[float]] = field(default_factory=lambda: {77: [1.0, 0.5, 2.0]})
+    propensities: dict[int, float] | None = None
 
     def run(self, specs, cutoffs, **how):
         before = self.scores.clone()
@@ -250,7 +255,7 @@ class Problem:
             user_groups=self.user_groups,
             item_clusters=self.item_clusters,
             item_features=self.item_features,
-            inputs={"item_vectors": self.item_vectors},
+            inputs={"item_vectors": self.item_vectors, "propensities": self.propensities},
             metrics=[text(*spec) for spec in specs],
             top_k=cutoffs,
             per_user=True,
@@ -274,6 +279,7 @@ class Problem:
             self.item_clusters,
             self.item_features,
             self.item_vectors,
+            self.propensities,
         )
 
 
@@ -334,6 +340,7 @@ def problems(draw):
         for item in (*range(num_items), 77)
         if item == 77 or random.random() < 0.8
     }
+    observed = random.choice([0.0, 0.05, 0.3, 0.8, 1.0], num_items).tolist()
     return Problem(
         torch.from_numpy(scores).to(dtype),
         users,
@@ -349,6 +356,7 @@ def problems(draw):
             if random.random() < 0.8
         },
         vectors,
+        dict(enumerate(observed)) if draw(st.booleans()) else None,
     )
 
 
@@ -434,7 +442,7 @@ def test_covers_every_metric_and_parameter_beyond_accuracy():
     known = {
         metric.__name__: set(metric_parameters(metric))
         for metric in built_in_metrics()
-        if metric.family != "accuracy" or metric.__name__ in RANKED
+        if metric.family != "accuracy" or metric.__name__ in RANKED or metric.needs
     }
     assert known == {
         metric: {name for params in METRICS[metric] for name in params} for metric in METRICS

@@ -84,6 +84,7 @@ def _filter_metrics(
     metrics: list[type[BaseMetric]], family: str | None, needs: str | None, have: str | None
 ) -> list[type[BaseMetric]]:
     """Return the metrics of a family that need an input and can run with some inputs."""
+    from weft._input_kinds import BUILT_IN_INPUTS
     from weft.errors import check_choice
     from weft.metrics.registry import all_metrics
     from weft.report.definitions import needed_inputs
@@ -98,7 +99,7 @@ def _filter_metrics(
         needs = check_choice("needs", needs, tuple(inputs))
         metrics = [metric for metric in metrics if needs in needed_inputs(metric)]
     if have is not None:
-        allowed = ("truth", "scores", "lists", *inputs)
+        allowed = ("truth", "scores", "lists", *dict.fromkeys((*BUILT_IN_INPUTS, *inputs)))
         given = {check_choice("have", one.strip(), allowed) for one in have.split(",")}
         metrics = [metric for metric in metrics if _can_run(metric, given)]
     return metrics
@@ -107,9 +108,9 @@ def _filter_metrics(
 def _can_run(metric: type[BaseMetric], given: set[str]) -> bool:
     """Return True if a metric needs no other inputs than those given."""
     from weft.metrics.registry import example_spec, prototype
-    from weft.report.definitions import needed_inputs
+    from weft.report.definitions import missing_inputs
 
-    if not given.issuperset(needed_inputs(metric)):
+    if missing_inputs(metric, given):
         return False
     has_lists = "lists" in given and "scores" not in given
     return not (has_lists and prototype(example_spec(metric)).needs_all_scores)

@@ -19,6 +19,7 @@ from weft.evaluation.candidates import CandidateProvider
 from weft.evaluation.counts import items_without, users_without
 from weft.evaluation.metric_set import MetricSet
 from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.propensity_notes import propensity_notes
 from weft.evaluation.rating_notes import judgement_notes, rating_notes
 from weft.evaluation.settings import EvaluationSettings
 from weft.evaluation.state import EvaluationState
@@ -127,6 +128,7 @@ def state_notes(
     if metric_set.slices or evaluator.kinds.keys() - {"train"} or "train" in metric_set.needs:
         notes += _label_notes(evaluator, counts)
     notes += judgement_notes(evaluator, counts)
+    notes += propensity_notes(metric_set, state)
     if evaluator.rule.name == "expected" or evaluator.estimator is not None:
         notes += _estimate_notes(evaluator)
     if counts["graded_ratings"]:

@@ -309,7 +309,7 @@ def expand_metrics(
         # Parameters do not depend on the cut-off: one prototype is enough.
         built = prototype(spec.with_cutoff(own_cutoffs[0]), metric)
         merge_kinds(kinds, str(built.spec.with_cutoff(None)), built.declared_inputs())
-        if lacking := built.needed_inputs() - available:
+        if lacking := built.missing_inputs(available):
             missing[str(built.spec)] = lacking
         for k in own_cutoffs:
             name = built.spec.with_cutoff(k)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -116,8 +116,14 @@ def value_range(metric: BaseMetric | type[BaseMetric]) -> str:
 
 def needed_inputs(metric: type[BaseMetric]) -> list[str]:
     """Return the inputs of a run that the metric needs, without sizes, which every run knows."""
+    return missing_inputs(metric, frozenset())
+
+
+def missing_inputs(metric: type[BaseMetric], given: Set[str]) -> list[str]:
+    """Return the inputs that a run with the `given` ones lacks for the metric, without sizes."""
     built = prototype(default_spec(metric))
-    return [name for name in built.declared_inputs() if name in built.needed_inputs()]
+    missing = built.missing_inputs(given)
+    return [name for name in built.declared_inputs() if name in missing]
 
 
 def sampling_text(metric: type[BaseMetric]) -> str:

@@ -139,9 +139,10 @@ def _inputs(result: Result) -> list[str]:
         names.discard("users")  # the rows of a truth that is a matrix
     if "users_without_group" in result.counts:
         names.add("user_groups")
+    recorded = {name for name, digest in fingerprint.items() if digest is not None}
     for value in result.values:
         try:
-            names |= prototype(parse_name(value.plain_name)).needed_inputs()
+            names |= prototype(parse_name(value.plain_name)).missing_inputs(recorded)
         except SettingError:  # not registered here
             continue
     order = ("train", "users", "items", *SIDE_INPUTS)

@@ -29,7 +29,7 @@ def _declared_inputs(spec: MetricSpec) -> Mapping[str, InputKind]:
 def _make_values(kind: InputKind) -> list[Any]:
     """Return values of all users or items for an input of a kind; some are missing if they may."""
     numbers = range(NUM_USERS if kind.axis == "user" else NUM_ITEMS)
-    values: list[Any] = [float(number * 7 % 11) / 4 + 0.25 for number in numbers]
+    values: list[Any] = [float(number * 7 % 11 + 1) / 11 for number in numbers]
     if kind.form == "vector":
         values = [[math.sin(number), math.cos(2 * number), 1.0] for number in numbers]
     elif kind.form == "label":

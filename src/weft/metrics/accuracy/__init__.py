@@ -14,6 +14,7 @@ from weft.metrics.accuracy.hit_positions import MAP, MAR, MRR
 from weft.metrics.accuracy.hits import HitRate, Precision, Recall, RPrecision
 from weft.metrics.accuracy.judgements import Judged, RBPResidual, bpref, infAP
 from weft.metrics.accuracy.partial_ranking import PAP, PartialAUC
+from weft.metrics.accuracy.propensity import IPSDCG, SNIPSDCG, IPSRecall, SNIPSRecall
 from weft.metrics.accuracy.rank_biased import RBP
 from weft.metrics.accuracy.ranks import AMRI, MeanRank, PercentileRank
 from weft.metrics.accuracy.recall_levels import IPrec
@@ -23,6 +24,7 @@ __all__ = [
     "DCG",
     "ERR",
     "F1",
+    "IPSDCG",
     "MAP",
     "MAR",
     "MCC",
@@ -30,10 +32,12 @@ __all__ = [
     "NCRR",
     "PAP",
     "RBP",
+    "SNIPSDCG",
     "Accuracy",
     "AccuracyMetric",
     "FallOut",
     "HitRate",
+    "IPSRecall",
     "IPrec",
     "Judged",
     "MeanRank",
@@ -43,6 +47,7 @@ __all__ = [
     "RBPResidual",
     "RPrecision",
     "Recall",
+    "SNIPSRecall",
     "bpref",
     "infAP",
     "nDCG",

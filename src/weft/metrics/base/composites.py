@@ -174,6 +174,9 @@ class CombinedMetric(SummedMetric):
     def needed_inputs(self) -> Set[str]:
         return frozenset[str]().union(*(metric.needed_inputs() for metric in self.components))
 
+    def missing_inputs(self, available: Set[str]) -> Set[str]:
+        return frozenset[str]().union(*(one.missing_inputs(available) for one in self.components))
+
     def declared_inputs(self) -> Mapping[str, InputKind]:
         kinds: dict[str, tuple[str, InputKind]] = {}
         for metric in self.components:

@@ -190,6 +190,10 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         """Return the names of the inputs of the run that the metric requires."""
         return required_inputs(type(self))
 
+    def missing_inputs(self, available: Set[str]) -> Set[str]:
+        """Return the names of the inputs that a run with `available` ones lacks for the metric."""
+        return self.needed_inputs() - available
+
     def declared_inputs(self) -> Mapping[str, InputKind]:
         """Return the kinds of all inputs that the metric may read, by name."""
         return declared_inputs(type(self))
@@ -205,8 +209,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
 
     def known_item_counts(self) -> set[int]:
         """Return the catalogue sizes of the metric's inputs: one unless they contradict each other,
-        none if there are no inputs.
-        """
+        none if there are no inputs."""
         kinds = self.declared_inputs()
         counts = {
             value.num_items if isinstance(value, Train) else value.size
@@ -218,8 +221,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
 
     def own_state_name(self) -> str:
         """Return a state name that no other metric has: it depends on class, parameters, settings
-        and, unless partitions share it, on the inputs.
-        """
+        and, unless partitions share it, on the inputs."""
         return build_state_name(self)
 
     # ----------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class MetricType(ABCMeta):
         inputs = {}
         if cls.needs:
             inputs = _take_inputs(cls, kwargs)
-            _check_inputs(cls, required_inputs(cls), inputs, kwargs)
+            _check_inputs(cls, required_inputs(cls) - inputs.keys(), kwargs)
         metric: Any = cls.__new__(cls)  # type: ignore[call-arg, arg-type]
         # Before the constructor, which may read them.
         metric.__dict__ |= {"inputs": inputs, "own_threshold": own_threshold}
@@ -59,7 +59,7 @@ class MetricType(ABCMeta):
         )
         metric.__init__(*args, **kwargs)
         if cls.needs:
-            _check_inputs(cls, metric.needed_inputs(), inputs)
+            _check_inputs(cls, metric.missing_inputs(inputs.keys()))
         if not standalone:
             return metric
         metric.add_states()
@@ -92,12 +92,10 @@ def _take_inputs(metric: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: inputs[name] for name in given}
 
 
-def _check_inputs(
-    metric: Any, needed: Set[str], inputs: Mapping[str, Any], arguments: Iterable[str] = ()
-) -> None:
-    """Raise `MissingInput` if a metric lacks declared inputs that it needs, `UnknownParameter` if
-    the name of one of them is misspelt among other arguments."""
-    if missing := (needed & metric.needs.keys()) - inputs.keys():
+def _check_inputs(metric: Any, missing: Set[str], arguments: Iterable[str] = ()) -> None:
+    """Raise `MissingInput` if a metric lacks inputs that it declares in `needs`,
+    `UnknownParameter` if the name of one of them is misspelt among other arguments."""
+    if missing := missing & metric.needs.keys():
         known = [*constructor_parameters(metric)]
         others = (name for name in arguments if name not in known)
         metric._check_keywords((name for name in others if did_you_mean(name, missing)), known)

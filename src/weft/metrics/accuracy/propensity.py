@@ -1,0 +1,247 @@
+"""Accuracy that corrects for popular items being observed more often: hits divided by propensities.
+
+The propensity p_i is the probability that an interaction with item i is observed. Hits on items
+that are seldom observed stand for many that were not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft._input_kinds import BUILT_IN_INPUTS, TrainInteractions
+from weft.batch.batch import Batch
+from weft.batch.topk import TopK
+from weft.data import DeviceColumn, Train
+from weft.data.numbers import Numbers
+from weft.data.popularity import NO_TRAIN, check_ratio
+from weft.errors import InputError, SettingError, check_float, setting_ref
+from weft.metrics.accumulators import Accumulator, UserSums
+from weft.metrics.accuracy.base import AccuracyMetric
+from weft.metrics.base.metric import Bounds
+from weft.metrics.registry import register
+
+_YANG = (
+    "Yang et al. (2018), Unbiased offline recommender evaluation for missing-not-at-random "
+    "implicit feedback, doi 10.1145/3240323.3240355"
+)
+_SAITO = (
+    "Saito et al. (2020), Unbiased recommender learning from missing-not-at-random implicit "
+    "feedback, doi 10.1145/3336191.3371783"
+)
+
+
+class PropensityMetric(AccuracyMetric):
+    """A metric in which each relevant item weighs 1 / p_i."""
+
+    needs = {
+        "train": TrainInteractions(
+            required=False,
+            description="the train interactions, of which propensities are estimated if the input "
+            "propensities is not given",
+        ),
+        "propensities": replace(BUILT_IN_INPUTS["propensities"], required=False),
+    }
+    undefined = (
+        "no user has a relevant item, or train, of which propensities are estimated, is empty"
+    )
+
+    def __init__(self, k: int, *, power: float = 0.5, clip: float = 0.1, **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self.power = check_float("power", power, more=" from 0 up")
+        if self.power < 0:
+            raise SettingError(f"{setting_ref('power', power)}; it must be a number from 0 up.")
+        self.clip = check_ratio("clip", clip)
+        self._train: Train = self.inputs.get("train", NO_TRAIN)
+        self._given: Numbers | None = self.inputs.get("propensities")
+        if self._given is not None:
+            _check_probabilities(self._given.values.values)
+
+    def needed_inputs(self) -> Set[str]:
+        return {"train"}
+
+    def missing_inputs(self, available: Set[str]) -> Set[str]:
+        return frozenset() if "propensities" in available else super().missing_inputs(available)
+
+    @property
+    def has_propensities(self) -> bool:
+        """True unless train is empty, and propensities are not given."""
+        return self._given is not None or self._train.num_interactions > 0
+
+    @cached_property
+    def _weights(self) -> DeviceColumn:
+        """The weight 1 / p_i of each item; and the same, but 0 for items whose propensity is not
+        clipped, `[items, 2]`.
+        """
+        if self._given is not None:
+            return DeviceColumn(self._weigh(self._given.values.values.double()))
+        most = int(self._train.item_counts.max(initial=1))
+        return self._train.by_count(lambda counts: self._weigh((counts / most) ** self.power))
+
+    def _weigh(self, propensities: Tensor) -> Tensor:
+        weights = 1 / propensities.clamp(self.clip, 1)
+        return torch.stack([weights, torch.where(propensities < self.clip, weights, 0)], dim=1)
+
+    def _relevant_weights(self, batch: Batch) -> Tensor:
+        """Return the `_weights` of the relevant items, `[n, 2]`."""
+        source = self._train if self._given is None else self._given
+        items = batch.relevant.fill_invalid(batch.relevant.items, -1)
+        return batch.cached(
+            ("propensities", source, self.power, self.clip), lambda: self._weights.lookup(items)
+        )
+
+    def weighted_hits(self, topk: TopK, discounts: Tensor | None = None) -> Tensor:
+        """Return the sum over the hits of 1 / p_i, times the discount of the position."""
+        if not self.has_propensities:
+            return torch.full_like(topk.list_length, torch.nan)
+        weights = self._relevant_weights(topk.batch)[:, 0]
+        return topk.relevant_positions.gains(topk.cutoffs, weights, discounts)
+
+    def total_weight(self, topk: TopK) -> Tensor:
+        """Return the sum over the relevant items of 1 / p_i, `[batch, 1]`."""
+        return topk.batch.relevant.sum_rows(self._relevant_weights(topk.batch)[:, 0])[:, None]
+
+    @property
+    def weight_sums(self) -> UserSums:
+        """Over all relevant items: their number, and the sums of their weights, of the squares of
+        the weights, and of the weights of items whose propensity is clipped.
+        """
+        return UserSums(
+            ("propensities", self.power, self.clip, self.own_threshold), 4, self._sum_weights
+        )
+
+    def _sum_weights(self, batch: Batch) -> Tensor:
+        batch = self.own_batch(batch)
+        weights, clipped = self._relevant_weights(batch).unbind(1)
+        terms = (torch.ones_like(weights), weights, weights**2, clipped)
+        return torch.stack([batch.relevant.sum_rows(each) for each in terms], dim=1)
+
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return (*super().accumulators(), self.weight_sums)
+
+
+def _check_probabilities(propensities: Tensor) -> None:
+    """Raise `InputError` unless all propensities are from 0 to 1."""
+    outside = propensities[(propensities < 0) | (propensities > 1)]
+    if len(outside):
+        raise InputError(
+            f"propensities has {len(outside):,} numbers outside of 0 to 1, such as "
+            f"{float(outside[0]):g}; expected the probability that each item is observed. Divide "
+            "numbers on another scale by their maximum."
+        )
+
+
+@register
+class IPSRecall(PropensityMetric):
+    """Recall with inverse propensity scores: the sum of 1 / p_i over the hits, divided by |R|.
+
+    p_i is the probability that an interaction with the item is observed: the input `propensities`,
+    or, without it, (n_i / max n)^`power`, with n_i the train interactions of the item. It is
+    clipped to [`clip`, 1]. With given propensities, `power` has no effect. The value estimates the
+    sum that recall would have if all items were observed alike, and may exceed 1. The result notes
+    the effective sample size of the weights 1 / p_i and the share of clipped ones.
+
+    Edge cases: relevant items that are not candidates count in |R|; an item without train
+    interactions has the propensity `clip`; undefined if propensities are not given and train is
+    empty; a user without a relevant item is left out.
+
+    Example: items 0 and 1 are relevant, with propensities of 1 and 1/4, and only item 1 is in the
+    list: 4 / 2.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.IPSRecall(k=1, propensities=[1.0, 0.25, 0.5])
+    >>> metric.update(torch.tensor([[0.1, 0.9, 0.5]]), torch.tensor([[1, 1, 0]]))
+    >>> metric.compute()
+    tensor(2., dtype=torch.float64)
+    """
+
+    bounds: Bounds = (0.0, None)
+    reference = _SAITO
+
+    def user_values(self, topk: TopK) -> Tensor:
+        return self.weighted_hits(topk) / topk.num_relevant
+
+
+@register
+class SNIPSRecall(PropensityMetric):
+    """Recall with self-normalized inverse propensity scores: the sum of 1 / p_i over the hits,
+    divided by that over all relevant items.
+
+    The propensities p_i, `power` and `clip` are those of IPSRecall. The scale of the propensities
+    cancels, and the value varies less than IPSRecall.
+
+    Edge cases: as for IPSRecall; equal propensities give Recall.
+
+    Example: items 0 and 1 are relevant, with propensities of 1 and 1/4, and only item 1 is in the
+    list: 4 / (1 + 4).
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.SNIPSRecall(k=1, propensities=[1.0, 0.25, 0.5])
+    >>> metric.update(torch.tensor([[0.1, 0.9, 0.5]]), torch.tensor([[1, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.8000, dtype=torch.float64)
+    """
+
+    reference = _YANG
+
+    def user_values(self, topk: TopK) -> Tensor:
+        return self.weighted_hits(topk) / self.total_weight(topk)
+
+
+@register
+class IPSDCG(PropensityMetric):
+    """Discounted cumulative gain with inverse propensity scores: the sum over the hits of 1 / p_i,
+    divided by log2(position + 1).
+
+    The propensities p_i, `power` and `clip` are those of IPSRecall. Ratings have no effect besides
+    making an item relevant.
+
+    Edge cases: as for IPSRecall; the value grows with the number of relevant items, so that users
+    with many of them weigh most.
+
+    Example: item 1, with a propensity of 1/4, is at position 1, and item 0, with 1, at position 3:
+    4 / 1 + 1 / 2.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.IPSDCG(k=3, propensities=[1.0, 0.25, 0.5])
+    >>> metric.update(torch.tensor([[0.1, 0.9, 0.5]]), torch.tensor([[1, 1, 0]]))
+    >>> metric.compute()
+    tensor(4.5000, dtype=torch.float64)
+    """
+
+    bounds: Bounds = (0.0, None)
+    reference = _SAITO
+
+    def user_values(self, topk: TopK) -> Tensor:
+        return self.weighted_hits(topk, topk.discounts)
+
+
+@register
+class SNIPSDCG(PropensityMetric):
+    """Discounted cumulative gain with self-normalized inverse propensity scores: IPSDCG divided by
+    the sum of 1 / p_i over all relevant items.
+
+    The propensities p_i, `power` and `clip` are those of IPSRecall. The scale of the propensities
+    cancels. The best list reaches 1 only for a user with one relevant item.
+
+    Edge cases: as for IPSRecall.
+
+    Example: item 1, with a propensity of 1/4, is at position 1, and item 0, with 1, at position 3:
+    (4 / 1 + 1 / 2) / (4 + 1).
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.SNIPSDCG(k=3, propensities=[1.0, 0.25, 0.5])
+    >>> metric.update(torch.tensor([[0.1, 0.9, 0.5]]), torch.tensor([[1, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.9000, dtype=torch.float64)
+    """
+
+    reference = _YANG
+
+    def user_values(self, topk: TopK) -> Tensor:
+        return self.weighted_hits(topk, topk.discounts) / self.total_weight(topk)

@@ -1,0 +1,200 @@
+"""Metrics with inverse propensity scores: values, given propensities, ties, notes, errors."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from torchmetrics import MetricCollection
+
+import weft
+from local_engine import evaluate as evaluate_in_partitions
+from test_examples_accuracy import LISTS, TRAIN, TRUTH
+from weft.report.context import ReportContext
+from weft.report.rerun import rerun
+
+NAMES = ["IPSRecall", "SNIPSRecall", "IPSDCG", "SNIPSDCG"]
+GIVEN = {1: 1.0, 2: 0.5**0.5, 3: 0.5, 4: 0.5, 5: 0.0, 6: 0.05, 7: 0.1, 8: 0.01}
+
+
+def run(metrics=NAMES, **settings):
+    data = {"train": TRAIN, "mask_seen": True, "items": range(1, 9), "top_k": 4}
+    return weft.evaluate(LISTS, TRUTH, metrics=metrics, **{**data, **settings})
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "by_user"),
+    [  # WarpRec 2.2.8, full strategy
+        ("IPSRecall@4", 3.569036, [4, 6, 0.707107]),
+        ("SNIPSRecall@4", 0.556451, [0.545455, 1, 0.123899]),
+        ("IPSDCG@4", 4.764045, [7.309298, 5.568625, 1.414214]),
+        ("SNIPSDCG@4", 0.306731, [0.332241, 0.464052, 0.123899]),
+    ],
+)
+def test_values_on_example(metric, value, by_user):
+    """Estimated from train or given, below the clip too, and on three partitions."""
+    given = {"train": None, "mask_seen": False, "inputs": {"propensities": GIVEN}}
+    for settings in ({}, given, {"inputs": {"propensities": GIVEN}}):
+        result = run(metric, per_user=True, **settings)
+        assert result[metric] == pytest.approx(value, abs=5e-7)
+        users = dict(zip(result.per_user["user"], result.per_user[metric]))
+        assert [users[user] for user in "abc"] == pytest.approx(by_user, abs=5e-7)
+    data = {"train": TRAIN, "mask_seen": True, "items": range(1, 9), "metrics": metric}
+    parts = evaluate_in_partitions(LISTS, TRUTH, parts=3, **data)
+    assert parts[metric] == pytest.approx(value, abs=5e-7)
+    assert [note for note in parts.notes if "propensity" in note] == [
+        note for note in run(metric).notes if "propensity" in note
+    ]
+
+
+def test_notes_effective_sample_size_and_clipped_weight():
+    """Weights of a 10 2 10, b 2 10, c √2 10: items 5 to 8 are clipped; given, 7 has 0.1 itself."""
+    names = [*NAMES, "IPSRecall(power=0)", "IPSRecall(relevance_threshold=3)"]
+    total, squares = 44 + 2**0.5, 4 * 100 + 2 * 4 + 2
+    share = total**2 / squares
+    assert share == pytest.approx(5.030368, abs=5e-7)
+    notes = [note for note in run(names).notes if "propensity" in note]
+    assert notes == [
+        "IPSRecall, SNIPSRecall, IPSDCG, SNIPSDCG weigh 7 relevant interactions by 1 / propensity: "
+        f"their effective sample size is {share:.2f}, and {40 / total:.1%} of the weight is on "
+        "items with a propensity below 0.1, which are clipped",
+        "IPSRecall(power=0) weighs 7 relevant interactions by 1 / propensity: their effective "
+        "sample size is 7.00, and 0.0% of the weight is on items with a propensity below 0.1, "
+        "which are clipped",
+        "IPSRecall(relevance_threshold=3) weighs 2 relevant interactions by 1 / propensity: their "
+        f"effective sample size is {144 / 104:.2f}, and {10 / 12:.1%} of the weight is on items "
+        "with a propensity below 0.1, which are clipped",
+    ]
+    given = run(["IPSRecall"], inputs={"propensities": GIVEN}).notes
+    assert any(f"and {30 / total:.1%} of the weight" in note for note in given)
+    assert not any("propensity" in note for note in run(["Recall"]).notes)
+    # Users who are dropped because they are repeated do not count twice.
+    evaluator = weft.Evaluator(
+        ["IPSRecall@2"], num_items=3, repeated_users="drop", inputs={"propensities": [1, 0.5, 0.05]}
+    )
+    for _ in range(2):
+        evaluator.update(torch.rand(2, 3), torch.tensor([[1, 1, 0], [0, 0, 1]]), torch.arange(2))
+    (note,) = (note for note in evaluator.compute().notes if "propensity" in note)
+    assert note.startswith("IPSRecall weighs 3 relevant interactions")
+    assert f"their effective sample size is {169 / 105:.2f}, and {10 / 13:.1%} of" in note
+
+
+def test_equal_propensities_give_plain_metrics():
+    names = ["IPSRecall(power=0)", "SNIPSRecall(power=0)", "Recall"]
+    names += ["IPSDCG(clip=1)", "DCG(gain=binary)"]
+    one, two, three, four, five = (value.value for value in run(names, ties="expected").values)
+    assert one == two == three and four == five
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_expected_ties_floor_and_ceiling_are_those_of_all_orders(name):
+    """One user of six items: item 0 is masked, items 0, 1 and 2 are relevant."""
+    orders = np.array(list(itertools.permutations(range(5))))
+    scores = np.hstack([np.zeros((len(orders), 1)), orders.astype(float)])
+    data = {
+        "metrics": name,
+        "top_k": [1, 2, 3, 8],
+        "inputs": {"propensities": [0.9, 0.2, 0.5, 1, 0.1, 0.3]},
+    }
+    truth, seen = np.array([[2, 1, 3, 0, 0, 0]]), np.array([[1, 0, 0, 0, 0, 0]])
+
+    def evaluate(scores, **settings):
+        rows = len(scores)
+        return weft.evaluate(
+            scores, truth.repeat(rows, 0), train=seen.repeat(rows, 0), **data, **settings
+        )
+
+    result = evaluate(scores, skill=True, per_user=True)
+    tied = evaluate(np.ones((1, 6)), ties="expected")
+    for value in result.values:
+        values = result.per_user[value.name]
+        assert value.floor == pytest.approx(values.mean(), abs=1e-12), value.name
+        assert value.ceiling == pytest.approx(values.max(), abs=1e-12), value.name
+        assert tied[value.name] == pytest.approx(values.mean(), abs=1e-12), value.name
+
+
+@pytest.mark.parametrize("estimator", ["rank_estimate", "bias_variance"])
+def test_sampled_negatives_estimate_the_ranks_among_all_items(estimator):
+    """Of a single relevant item, the weight is a factor of the estimates of Recall and DCG."""
+    rng = np.random.default_rng(7)
+    items, propensities = rng.integers(0, 50, 60), rng.uniform(0.1, 1, 50)
+    settings = {
+        "strategy": "sampled",
+        "num_negatives": 20,
+        "estimator": estimator,
+        "top_k": [2, 20],
+    }
+    names = [*NAMES, "Recall", "DCG(gain=binary)"]
+    result = weft.evaluate(
+        rng.random((60, 50)),
+        items,
+        metrics=names,
+        inputs={"propensities": propensities},
+        per_user=True,
+        **settings,
+    )
+    users = {name: np.array(result.per_user[name]) for name in result.per_user.columns[1:]}
+    for k in (2, 20):
+        recall, dcg = users[f"Recall@{k}"], users[f"DCG(gain=binary)@{k}"]
+        assert 0 < recall.mean() < 1
+        assert users[f"IPSRecall@{k}"] == pytest.approx(recall / propensities[items])
+        assert users[f"IPSDCG@{k}"] == pytest.approx(dcg / propensities[items])
+        assert users[f"SNIPSRecall@{k}"] == pytest.approx(recall)
+        assert users[f"SNIPSDCG@{k}"] == pytest.approx(dcg)
+
+
+def test_train_that_is_empty():
+    result = run(NAMES, train={"a": []})
+    assert all(np.isnan(value.value) for value in result.values)
+    assert any("train, of which propensities are estimated, is empty" in n for n in result.notes)
+    assert not any("effective sample size" in note for note in result.notes)
+
+
+def test_standalone_metrics_with_different_propensities_share_a_ranking():
+    collection = MetricCollection(
+        {
+            name: weft.metrics.IPSRecall(k=1, propensities=values)
+            for name, values in {"a": [1.0, 0.25, 0.5], "b": [1.0, 0.5, 0.5]}.items()
+        },
+        compute_groups=False,
+    )
+    collection.update(torch.tensor([[0.1, 0.9, 0.5]]), torch.tensor([[1, 1, 0]]))
+    assert {name: float(value) for name, value in collection.compute().items()} == {"a": 2, "b": 1}
+
+
+def test_either_input_is_enough():
+    parts = "F1(metric_name_1=SNIPSRecall, metric_name_2=SNIPSDCG)@4"
+    given = {"train": None, "mask_seen": False, "inputs": {"propensities": GIVEN}}
+    assert run(parts, **given)[parts] == run(parts)[parts] > 0
+    message = r"IPSRecall@4 needs train, the train interactions, of which propensities are.*train="
+    with pytest.raises(weft.errors.MissingInput, match=message):
+        run("IPSRecall", train=None, mask_seen=False)
+    with pytest.raises(weft.errors.MissingInput, match=r"F1.* needs train"):
+        run(parts, train=None, mask_seen=False)
+    with pytest.raises(weft.errors.MissingInput, match="IPSDCG needs train"):
+        weft.metrics.IPSDCG(k=2)
+    for settings, is_read in (({}, True), (given, False)):
+        result = run("IPSRecall", **settings)
+        ((_, call),) = rerun(ReportContext.from_result(result))
+        assert ("train=train" in call) is is_read
+
+
+@pytest.mark.parametrize(
+    ("name", "propensities", "reason"),
+    [
+        ("IPSRecall(power=-1)", None, "power=-1; it must be a number from 0 up"),
+        ("IPSRecall(power=much)", None, "power='much'; it must be a number from 0 up"),
+        ("SNIPSDCG(clip=0)", None, "clip=0; it must be a number above 0 and at most 1"),
+        ("SNIPSDCG(clip=1.5)", None, "clip=1.5; it must be a number above 0 and at most 1"),
+        (
+            "IPSDCG",
+            {**GIVEN, 3: 3.5},
+            "1 numbers outside of 0 to 1, such as 3.5; expected the prob",
+        ),
+        ("IPSDCG", {**GIVEN, 3: -0.5}, "outside of 0 to 1, such as -0.5"),
+        ("IPSDCG", {3: 0.5}, "has no number for 7 of 8 items"),
+    ],
+)
+def test_rejects_wrong_parameters_and_propensities(name, propensities, reason):
+    with pytest.raises(weft.WeftError, match=reason):
+        run(name, inputs={"propensities": propensities})
