@@ -73,6 +73,14 @@ def test_metrics_that_can_run_with_the_inputs_at_hand():
     with_train = listed("--have", "lists, train")
     assert {"ARP", "EPC"} <= with_train and "REO" not in with_train
     assert listed("--have", "truth", "--needs", "train") == set()
+    # Of train and propensities one is enough.
+    assert listed("--have", "propensities") - bare == {
+        "IPSRecall",
+        "SNIPSRecall",
+        "IPSDCG",
+        "SNIPSDCG",
+    }
+    assert "IPSRecall" in with_train and "IPSRecall" not in bare
 
 
 @pytest.mark.parametrize(
