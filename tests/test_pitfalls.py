@@ -962,9 +962,10 @@ def test_state_of_an_earlier_batch_changes_values(b_alone):
         for value in b_alone.values
         if value.value == value.value and value.value != mixed[value.name]
     }
-    # BiasDisparityBS is of train alone; NE is undefined where every interaction is relevant.
+    # BiasDisparityBS is of train alone; NE is undefined where every interaction is relevant; every
+    # item that was not masked is new to its user.
     unchanged = {value.metric for value in b_alone.values} - changed
-    assert unchanged == {"BiasDisparityBS", "NE"}
+    assert unchanged == {"BiasDisparityBS", "NE", "NewToUser"}
 
 
 def test_reset_clears_all_metrics(b_alone):

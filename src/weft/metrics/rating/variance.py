@@ -133,7 +133,7 @@ class Pearson(_VarianceMetric):
 
     >>> import torch, weft
     >>> metric = weft.metrics.Pearson()
-    >>> metric.update(torch.tensor([[0.1, 0.2, 0.3]]), torch.tensor([[1, 2, 3]]))
+    >>> metric.update(torch.tensor([[10.0, 20.0, 30.0]]), torch.tensor([[1, 2, 3]]))
     >>> metric.compute()
     tensor(1., dtype=torch.float64)
     """
