@@ -130,14 +130,14 @@ def _list_metrics(metrics: list[type[BaseMetric]], *, with_profiles: bool) -> No
         console.print("no metric fits")
         return
     last_title = "covered by" if with_profiles else "what it is"
-    table, trimmed = trimmed_table("metric", "better", "needs", last_title)
+    table, trimmed = trimmed_table("metric", last_title)
     family = None
     for metric in metrics:
         if metric.family != family:
             if family is not None:
                 table.add_section()
             family = metric.family
-            table.add_row(Text(family, style="bold"), "", "", "")
+            table.add_row(Text(family, style="bold"), "")
         if with_profiles:
             tools = profiles.tool_definitions(metric.__name__).items()
             last = ", ".join(tool for tool, found in tools if not isinstance(found, str))
@@ -145,7 +145,8 @@ def _list_metrics(metrics: list[type[BaseMetric]], *, with_profiles: bool) -> No
             last = definitions.describe(metric).summary
         direction = definitions.direction(metric).partition(" (")[0]
         needed = ", ".join(definitions.needed_inputs(metric))
-        table.add_row(definitions.title(metric), direction, needed, Text(last))
+        facts = f"better: {direction}" + (f"; needs {needed}" if needed else "")
+        table.add_row(definitions.title(metric), Text(f"{last}\n").append(facts, style="dim"))
     console.print(trimmed)
 
 
