@@ -143,7 +143,8 @@ class Interruptions:
         if code == 0:
             assert found == self.signatures[name]
         if not is_killed:
-            assert not list(Path().rglob(HIDDEN_FOLDER)) and not list(Path("temporary").iterdir())
+            left = [*Path().rglob(HIDDEN_FOLDER), *Path("temporary").iterdir()]
+            assert not left, (left, code, Path("log").read_text())
 
 
 def interrupt_commands():

@@ -27,7 +27,7 @@ from weft.ranking import TIE_RULES
 K = [1, 3, 8]
 # What depends on the items that could have been recommended: all of the catalogue with lists, the
 # listed ones in a dense matrix.
-OF_OFFERED = {"LAUC", "PopRSP", "RSP"}
+OF_OFFERED = {"Accuracy", "FallOut", "LAUC", "MCC", "PopRSP", "RSP"}
 SAME = [
     name
     for name in BUILT_IN

@@ -13,6 +13,7 @@ import weft.engines.distributed
 import weft.sampling
 import weft.testing
 from weft.errors import WeftError
+from weft.metrics.declarations import declared_inputs
 from weft.metrics.registry import built_in_metrics, constructor_parameters, needs_cutoff
 
 SCORES = np.random.default_rng(5).random((4, 6))
@@ -125,6 +126,7 @@ INPUTS = {
     "metric_names": ["nDCG", "Recall"],
     "utopia_points": [1, 1],
     "nadir_points": [0, 0],
+    "max_grade": 5,
 }
 
 
@@ -138,7 +140,9 @@ def construct(metric):
     }
     defaults = {name: one.default for name, one in found.items() if one.default is not one.empty}
     cutoff = {"k": 2} if needs_cutoff(metric) else {}
-    return metric, {**defaults, **required, **cutoff}
+    declared = {name: INPUTS[name] for name in declared_inputs(metric) if name in INPUTS}
+    example = {} if metric.__name__ not in ("ILD", "ILS") else {"distance": "category"}
+    return metric, {**defaults, **required, **declared, **cutoff, **example}
 
 
 def update(metric):

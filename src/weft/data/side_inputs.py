@@ -133,6 +133,7 @@ def merge_inputs(inputs: Mapping[str, Any] | None, **named: Any) -> dict[str, An
         check_type("inputs", inputs, Mapping, "a dict of inputs by name")
     merged = {name: data for name, data in named.items() if data is not None}
     for name, data in (inputs or {}).items():
+        check_type("a name in inputs", name, str, "a name, such as 'price'")
         if name in merged:
             raise SettingError(
                 f"{name} is given twice, as {setting_ref(name)} and in {setting_ref('inputs')}; "

@@ -11,6 +11,7 @@ import lzma
 import re
 import shutil
 import tempfile
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -91,12 +92,23 @@ def open_parts(path: Path, where: str, pipe: PipeBuffer | None = None) -> Iterat
     all columns), and because its layout and row errors need plain bytes. `where` names the data in
     messages; `pipe` is the content of a path that is a pipe.
     """
-    with tempfile.TemporaryDirectory(prefix="weft-") as folder:
+    folder = _TemporaryFolder()
+    try:
         parts = [PartFile(part, part) for part in ([] if pipe else find_files(path, where))]
         parts += [PartFile(path, pipe.plain)] if pipe else []
         yield [
-            _open_part(part, Path(folder) / str(number), where) for number, part in enumerate(parts)
+            _open_part(part, folder.path / str(number), where) for number, part in enumerate(parts)
         ]
+    finally:
+        shutil.rmtree(folder.path, ignore_errors=True)
+
+
+class _TemporaryFolder:
+    """A folder that is removed with this object, if an interrupt stopped its removal before."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="weft-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 def find_files(path: Path, where: str) -> list[Path]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.batch.topk import TopK
-from weft.errors import check_choice
+from weft.errors import check_choice, check_int
 from weft.metrics.accuracy.base import AccuracyMetric
 from weft.metrics.base.metric import Bounds
 from weft.metrics.registry import register
@@ -56,7 +56,7 @@ class _ConfusionMetric(AccuracyMetric):
     ) -> None:
         super().__init__(k, **settings)
         self.universe = check_choice("universe", universe, ("offered", "catalogue"))
-        self.num_items = num_items
+        self.num_items = None if num_items is None else check_int("num_items", num_items, least=0)
 
     def needed_inputs(self) -> Set[str]:
         return {"num_items"} if self.universe == "catalogue" else frozenset()
