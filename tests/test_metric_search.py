@@ -5,10 +5,10 @@ from typer.testing import CliRunner
 
 from weft import cli
 from weft.metrics import aliases
-from weft.metrics.registry import all_metrics
+from weft.metrics.registry import built_in_metrics
 from weft.report import definitions
 
-NAMES = {metric.__name__ for metric in all_metrics()}
+NAMES = {metric.__name__ for metric in built_in_metrics()}
 
 
 def listed(*arguments):
@@ -57,16 +57,16 @@ def test_every_alias_stands_for_a_metric_and_is_none():
 
 
 def test_filters():
-    rating = {metric.__name__ for metric in all_metrics() if metric.family == "rating"}
+    rating = {metric.__name__ for metric in built_in_metrics() if metric.family == "rating"}
     assert listed("--family", "Rating") == rating
-    train = {m.__name__ for m in all_metrics() if "train" in definitions.needed_inputs(m)}
+    train = {m.__name__ for m in built_in_metrics() if "train" in definitions.needed_inputs(m)}
     assert listed("--needs", "train") == train and "ARP" in train
     assert listed("--needs", "train", "--family", "novelty") >= {"EPC", "EFD"}
     assert listed("error", "--family", "rating") >= {"MAE", "ECE"}
 
 
 def test_metrics_that_can_run_with_the_inputs_at_hand():
-    bare = {m.__name__ for m in all_metrics() if not definitions.needed_inputs(m)}
+    bare = {m.__name__ for m in built_in_metrics() if not definitions.needed_inputs(m)}
     assert listed("--have", "truth") == listed("--have", "scores") == bare
     of_lists = listed("--have", "lists")
     assert bare - of_lists >= {"AUC", "GAUC", "MeanRank"} and "LAUC" in of_lists

@@ -692,10 +692,12 @@ def test_definitions_show_the_parameters_used():
         and "`gain` is" in ndcg.definition
         and "Järvelin" in ndcg.reference
     )
-    assert gini.better == "lower" and gini.parameters == (
-        ("denominator", "N-1 (default)"),
-        ("users", "lists (default)"),
-    )
+    assert gini.better == "lower" and dict(gini.parameters) == {
+        "denominator": "N-1 (default)",
+        "users": "lists (default)",
+        "weight": "uniform (default)",
+        "p": "0.85 (default)",
+    }
     assert ("beta", "0.5") in f1.parameters and ("metric_name_2", "MAP") in f1.parameters
 
 

@@ -119,13 +119,19 @@ def test_expected_is_the_mean_of_all_orders(name):
         "metrics": name,
         "top_k": [1, 2, 3, 4, 9] if needs_cutoff(parse_name(name).name) else None,
         "per_user": True,
+        "mask_seen": False,
         **BY_POSITION,
     }
+    train = torch.tensor([[4, 3, 2, 1, 0]])  # for metrics that need it; others ignore it
     every = weft.evaluate(
-        torch.tensor(orders), dict.fromkeys(range(len(orders)), rated), ties="index", **settings
+        torch.tensor(orders),
+        dict.fromkeys(range(len(orders)), rated),
+        ties="index",
+        train=train.expand(len(orders), -1),
+        **settings,
     )
     tied = torch.tensor([[1.0, 1.0, 1.0, 0.0, 0.0]])
-    expected = weft.evaluate(tied, {0: rated}, ties="expected", **settings)
+    expected = weft.evaluate(tied, {0: rated}, ties="expected", train=train, **settings)
     for value in expected.values:
         mean = every.per_user[value.name].mean()
         assert value.value == pytest.approx(mean, abs=1e-12), value.name

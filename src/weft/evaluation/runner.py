@@ -277,7 +277,8 @@ class EvaluationRun:
         }
         if dataset.candidates is not None:
             data["candidates given"] = dataset.candidates.fingerprint()
-        return {**self.evaluator.identity(), **self.settings.record(of_run=True), **data}
+        # The data first: inputs about users differ, too, if the users do.
+        return {**data, **self.evaluator.identity(), **self.settings.record(of_run=True)}
 
     @one_thread
     def result(
