@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -36,6 +37,7 @@ def require_spark() -> None:
 
 def write_custom_metrics(folder: Path, engine: str | None = None) -> Path:
     """Write a configuration with a module of metrics, which imports another one, and its data."""
+    sys.modules.pop("own_helper", None)  # that of another folder, which another test imported
     (folder / "own_helper.py").write_text(
         "def divide(hits, k):\n"
         "    if k == 7:\n"
