@@ -247,6 +247,7 @@ class LocalContributions:
         self._counted = np.stack(counted, axis=1) if counted else np.empty((self.users, 0))
         self._terms = contributions.terms.T
 
+    @np.errstate(over="ignore", invalid="ignore")  # values near the largest float64
     def weighted_sums(self, weights: UserWeights, *, terms: bool) -> WeightedSums:
         step = rows_per_block(self.users)
         return WeightedSums.concatenate(

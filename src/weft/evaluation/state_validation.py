@@ -135,6 +135,9 @@ def _check_contributions(
         if name not in columns:
             reject(f"contributions[{name!r}]", describe(rows[name]), "no such weights")
         check_tensor(rows[name], f"contributions[{name!r}]", doubles, (users,))
+    for name in ("values", "terms", *weights):
+        if torch.isinf(rows[name]).any():
+            reject(f"contributions[{name!r}]", "with infinity among its numbers", "finite numbers")
 
 
 def _check_metric_states(metric: BaseMetric, states: object) -> dict[str, Any]:
