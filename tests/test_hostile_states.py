@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import hashlib
+import math
 import random
 import warnings
 
@@ -239,6 +240,11 @@ WILD = {
         (*ROWS, "contribution_weights_2"),
         lambda weights: weights[1:],
         r"contributions\['weights_2'\]",
+    ),
+    "infinite values": (
+        (*ROWS, "contribution_values"),
+        with_number(math.inf),
+        r"contributions\['values'\] is with infinity among its numbers",
     ),
     "items of train": (("inputs", "train", "items"), with_number(ITEMS), r"train\['items'\]"),
     "order of train": (
