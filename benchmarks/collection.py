@@ -30,7 +30,7 @@ def cases(problem: Problem) -> dict[str, Callable[[], dict[str, torch.Tensor]]]:
         for rows in torch.arange(problem.users).split(BATCH):
             metrics.update(problem.scores[rows[0] : rows[-1] + 1], ids[rows])
         found = metrics.compute()
-        return found.as_dict() if isinstance(found, weft.Result) else found
+        return found.to_tensors() if isinstance(found, weft.Result) else found
 
     everything = {EVALUATOR: evaluator, "collection": thirty, "one metric": one}
     return {name: lambda metrics=metrics: run(metrics) for name, metrics in everything.items()}

@@ -132,8 +132,8 @@ def check_custom_metrics(folder: Path, engine: str, monkeypatch: pytest.MonkeyPa
     (expected,) = run(load(path))
     write_custom_metrics(folder, engine)
     (result,) = run(load(path))
-    assert [value.name for value in result.values] == [value.name for value in expected.values]
-    for one, other in zip(result.values, expected.values):
+    assert [value.name for value in result.entries] == [value.name for value in expected.entries]
+    for one, other in zip(result.entries, expected.entries):
         assert one.value == pytest.approx(other.value, rel=1e-12)
         assert one.users == other.users
     assert expected["OwnGroupHits@5"] > 0

@@ -167,7 +167,7 @@ def in_two_processes(folder):
 
     report = {
         "found": {
-            name: {"values": dict(result.as_dict()), "counts": dict(result.counts)}
+            name: {"values": dict(result.to_tensors()), "counts": dict(result.counts)}
             for name, result in found.items()
         },
         "best": float(best.best_model_score),

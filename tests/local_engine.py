@@ -106,8 +106,8 @@ def evaluate(source, truth, *, parts=3, shuffle=True, collect=True, **settings):
 
 def assert_same(found, expected, *, but=()):
     """Check that two results have equal values, intervals, counts, notes, settings and tables."""
-    assert [value.name for value in found.values] == [value.name for value in expected.values]
-    for one, other in zip(found.values, expected.values):
+    assert [value.name for value in found.entries] == [value.name for value in expected.entries]
+    for one, other in zip(found.entries, expected.entries):
         for field in (
             "value",
             "std_error",

@@ -184,7 +184,7 @@ def test_large_catalogues_give_the_same_values(monkeypatch):
         made = evaluator(VARIANTS)
         for rows in EVERYONE.split(10):
             made.update(SCORES[rows, :], TARGET[rows], rows)
-        return {value.name: value.value for value in made.compute().values}
+        return {value.name: value.value for value in made.compute().entries}
 
     expected = values()
     monkeypatch.setattr(state_layout, "_SMALL_CATALOGUE", 0)

@@ -326,7 +326,7 @@ def test_values_do_not_depend_on_user_order_or_batches(problem, cutoffs, ties, d
     )
     for batch_size in (1, 3, None):
         other = moved.run(specs, cutoffs, ties=ties, batch_size=batch_size)
-        for mine, theirs in zip(base.values, other.values):
+        for mine, theirs in zip(base.entries, other.entries):
             assert (mine.value, mine.std_error, mine.users) == close(
                 (theirs.value, theirs.std_error, theirs.users)
             ), mine.name
@@ -341,7 +341,7 @@ def test_small_ratings_have_gains(rating):
     truth = {0: {0: rating, 1: 3 * rating}, 1: {1: 1.0}}
     names = ["nDCG@2", "nDCG(gain=linear)@2"]
     result = weft.evaluate(scores, truth, metrics=names, per_user=True)
-    assert [value.users for value in result.values] == [2, 2]
+    assert [value.users for value in result.entries] == [2, 2]
     exponential, linear = (result.per_user[name].to_list() for name in names)
     # Close to 0 the exponential gain is proportional to the rating.
     assert exponential == pytest.approx(linear, rel=0.5 if rating == 5e-324 else 3 * rating + 1e-12)

@@ -186,7 +186,7 @@ def feed(evaluator, rows=EVERYONE, batch=9):
 
 
 def agree(result, expected):
-    assert result.as_dict() == pytest.approx(expected, rel=1e-12)
+    assert dict(result) == pytest.approx(expected, rel=1e-12)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ def test_intervals_are_those_of_built_in_metrics():
             for field in ("value", "boot_low", "boot_high", "boot_std_error"):
                 assert getattr(mine, field) == pytest.approx(getattr(theirs, field), rel=1e-12)
     # All items are covered, and no first hit of two positions is the fourth, in any resample.
-    constant = {value.name for value in result.values if not value.boot_low < value.boot_high}
+    constant = {value.name for value in result.entries if not value.boot_low < value.boot_high}
     assert constant == {"OwnCoverage@6", "ItemCoverage@6", "FirstHits@2[later]"}
 
 
@@ -325,7 +325,7 @@ def work(rank, number):
     for metric in METRICS:
         weft.register(metric)
     own = EVERYONE[rank::number]
-    return feed(make_evaluator(), own).compute().as_json_dict()
+    return feed(make_evaluator(), own).compute()
 
 
 @pytest.mark.slow
@@ -362,7 +362,7 @@ def test_accumulators_read_side_data():
             "tier": {"ann": "gold", "bob": "blue"},
         },
     )
-    assert result.as_dict() == pytest.approx(
+    assert dict(result) == pytest.approx(
         {
             "TierRevenue@1[blue]": 0.0,
             "TierRevenue@1[gold]": 1.0,
@@ -376,7 +376,7 @@ def test_composites_combine_sums():
     product = MicroRecall(k=2) * RelevantSpread()
     result = feed(make_evaluator([product])).compute()
     expected = oracle(range(USERS))
-    (value,) = result.as_dict().values()
+    (value,) = dict(result).values()
     assert value == pytest.approx(expected["MicroRecall@2"] * expected["RelevantSpread"])
 
 
@@ -412,7 +412,7 @@ def test_custom_modules_of_a_configuration(tmp_path):
         "evaluation": {"metrics": "HitsPerPosition", "top_k": [1, 2], "custom_modules": "own.py"},
     }
     (result,) = run.run(from_mapping(configuration, folder=tmp_path))
-    assert result.as_dict() == {"HitsPerPosition@1": 1 / 2, "HitsPerPosition@2": 1 / 3}
+    assert dict(result) == {"HitsPerPosition@1": 1 / 2, "HitsPerPosition@2": 1 / 3}
 
 
 # --------------------------------------------------------------------------------------------------
@@ -482,7 +482,7 @@ def test_lists_are_the_documented_copies(monkeypatch):
 def test_each_cut_off_has_its_own_object(monkeypatch):
     monkeypatch.setattr(Seen, "given", [], raising=False)
     result = feed(make_evaluator([Seen], top_k=[9, 2, 30])).compute()
-    assert result.as_dict() == {f"Seen@{k}": USERS * k for k in (9, 2, 30)}
+    assert dict(result) == {f"Seen@{k}": USERS * k for k in (9, 2, 30)}
 
 
 def test_cut_offs_are_computed_at_once_on_request():
@@ -583,7 +583,7 @@ def test_nan_adds_nothing():
         "from 5": 5,
         "items": int((SCORES.amax(1) > -torch.inf).sum()),
     }
-    assert result.as_dict() == {f"Picky@3[{name}]": value for name, value in expected.items()}
+    assert dict(result) == {f"Picky@3[{name}]": value for name, value in expected.items()}
 
 
 # --------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def test_every_metric_is_benchmarked():
     assert sorted(cases.ALL_METRICS) == sorted(BUILT_IN)
     assert sorted(cases.METRICS_BY_COST) == sorted(cases.ALL_METRICS)
     result = cases.evaluation(PROBLEM, cases.ALL_METRICS)
-    assert {value.metric.partition("(")[0] for value in result.values} == {
+    assert {value.metric.partition("(")[0] for value in result.entries} == {
         name.partition("(")[0] for name in cases.ALL_METRICS
     }
 
@@ -66,7 +66,7 @@ def test_torch_fallback_matches_native_loops():
             "top_k": CUTOFFS,
             **PROBLEM.about,
         }
-        return weft.evaluate(PROBLEM.scores, PROBLEM.truth, **settings).values
+        return weft.evaluate(PROBLEM.scores, PROBLEM.truth, **settings).entries
 
     expected = run()
     with using(anywhere):

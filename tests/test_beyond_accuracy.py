@@ -428,7 +428,7 @@ def check(problem, specs, cutoffs, **how):
     oracles.
     """
     result, world = problem.run(specs, cutoffs, **how), problem.world()
-    entries, table = {entry.name: entry for entry in result.values}, values_per_user(result)
+    entries, table = {entry.name: entry for entry in result.entries}, values_per_user(result)
     wrong = [
         difference
         for metric, params in specs
@@ -554,9 +554,9 @@ def test_values_do_not_depend_on_user_order_or_batches(problem, cutoffs, data):
     )
     for batch_size in (1, 3):
         other = moved.run(SPECS + COMPANY, cutoffs, batch_size=batch_size)
-        found = {entry.name: entry for entry in other.values}
+        found = {entry.name: entry for entry in other.entries}
         assert set(base) == set(found)
-        for mine in base.values:
+        for mine in base.entries:
             theirs = found[mine.name]
             assert (mine.value, mine.users) == (close(theirs.value), theirs.users), mine.name
             assert mine.std_error == close(theirs.std_error, theirs.value), mine.name

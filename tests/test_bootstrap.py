@@ -224,7 +224,7 @@ def test_intervals_do_not_depend_on_batches_order_or_shards():
     )
     first.merge(second)
     for other in (passed(evaluator(metrics), order=shuffled, batch=1).compute(), first.compute()):
-        for value in whole.values:
+        for value in whole.entries:
             again = other.entry(value.name)
             for field in ("boot_low", "boot_high", "bca_low", "bca_high", "boot_std_error"):
                 expected = getattr(value, field)
@@ -293,7 +293,7 @@ def test_block_size_does_not_change_resamples(monkeypatch):
 def test_bootstrap_does_not_change_values():
     plain = passed(evaluator(BUILT_IN, bootstrap=None)).compute()
     booted = passed(evaluator(BUILT_IN)).compute()
-    for value in plain.values:
+    for value in plain.entries:
         assert booted[value.name] == pytest.approx(value.value, rel=1e-12, nan_ok=True)
         assert booted.entry(value.name).std_error == pytest.approx(
             value.std_error, rel=1e-12, nan_ok=True
@@ -445,7 +445,7 @@ def test_intervals_have_nominal_coverage():
 def test_intervals_of_means_contain_the_value():
     """Resample users, not what they have (pitfall 15)."""
     result = passed(evaluator([*BUILT_IN, *VARIANTS], bootstrap=300)).compute()
-    with_users = [value for value in result.values if not math.isnan(value.std_error)]
+    with_users = [value for value in result.entries if not math.isnan(value.std_error)]
     assert len(with_users) > 40
     for value in with_users:
         assert (
@@ -458,12 +458,12 @@ def test_gini_and_coverage_have_intervals():
     result = passed(
         evaluator(["Gini", "ItemCoverage", "ShannonEntropy", "BiasDisparityBR"], bootstrap=300)
     ).compute()
-    for value in result.values:
+    for value in result.entries:
         assert value.boot_low <= value.boot_high and value.boot_std_error >= 0
         low, high, kind = value.interval
         assert kind in ("BCa", "bootstrap") and low <= value.value <= high
     assert result.entry("Gini@3").boot_std_error > 0
-    shifted = [value.name for value in result.values if value.interval.kind == "bootstrap"]
+    shifted = [value.name for value in result.entries if value.interval.kind == "bootstrap"]
     assert all(math.isnan(result.entry(name).bca_low) for name in shifted)
     if shifted:
         assert any(
@@ -504,7 +504,7 @@ def test_user_counts_have_zero_width_intervals():
         metrics=["UserCoverage@2", "NumRetrieved@2"],
         bootstrap=30,
     )
-    for value in result.values:
+    for value in result.entries:
         assert value.boot_low == value.boot_high == value.bca_low == value.bca_high == value.value
 
 
@@ -514,7 +514,7 @@ def test_no_intervals_for_fewer_than_two_users(users):
         SCORES[:users], TARGET[:users], metrics=["nDCG@3", "Gini@3"], bootstrap=10
     )
     assert all(
-        math.isnan(value.boot_low) and value.interval.kind == "none" for value in result.values
+        math.isnan(value.boot_low) and value.interval.kind == "none" for value in result.entries
     )
     assert (
         "fewer than two users cannot be resampled: there are no bootstrap intervals" in result.notes
@@ -568,8 +568,8 @@ def test_half_precision_scores_and_lists():
             scores.float(), TARGET, metrics=["nDCG@3", "Gini@3", "RMSE"], bootstrap=20
         )
         result = weft.evaluate(scores, TARGET, metrics=["nDCG@3", "Gini@3", "RMSE"], bootstrap=20)
-        assert [value.boot_low for value in result.values] == pytest.approx(
-            [value.boot_low for value in exact.values]
+        assert [value.boot_low for value in result.entries] == pytest.approx(
+            [value.boot_low for value in exact.entries]
         )
     lists = {
         f"u{n}": [f"i{item}" for item in row.topk(5).indices.tolist()]
@@ -588,7 +588,7 @@ def test_half_precision_scores_and_lists():
     result = weft.evaluate(
         lists, truth, train=train, items=catalogue, metrics=metrics, bootstrap=60, mask_seen=True
     )
-    assert all(value.boot_low < value.boot_high for value in result.values)
+    assert all(value.boot_low < value.boot_high for value in result.entries)
 
 
 def test_rejects_wrong_numbers_of_resamples():
@@ -612,12 +612,12 @@ def test_reset_clears_the_resamples():
     expected = made.compute()
     made.reset()
     again = passed(made).compute()
-    assert [value.bca_low for value in again.values] == pytest.approx(
-        [value.bca_low for value in expected.values], nan_ok=True
+    assert [value.bca_low for value in again.entries] == pytest.approx(
+        [value.bca_low for value in expected.entries], nan_ok=True
     )
     twice = made.compute()  # nothing is used up
-    assert [value.bca_low for value in twice.values] == pytest.approx(
-        [value.bca_low for value in again.values], nan_ok=True
+    assert [value.bca_low for value in twice.entries] == pytest.approx(
+        [value.bca_low for value in again.entries], nan_ok=True
     )
 
 
@@ -637,7 +637,7 @@ def test_contributions_use_little_memory():
 def test_results_with_intervals_are_saved_and_shown(tmp_path):
     result = passed(evaluator(["nDCG@3", "Gini@3"], bootstrap=200)).compute()
     loaded = weft.load_result(result.save(tmp_path / "a.json"))
-    assert repr(loaded.values) == repr(result.values) and loaded.is_bootstrapped
+    assert repr(loaded.entries) == repr(result.entries) and loaded.is_bootstrapped
     assert loaded.to_frame().equals(result.to_frame(), null_equal=True)
     assert loaded.to_frame().columns[-5:] == [
         "boot_low",

@@ -44,7 +44,7 @@ def bits(data):
 
 
 def by_name(result):
-    return {value.name: value.value for value in result.values}
+    return {value.name: value.value for value in result.entries}
 
 
 # ------------------------------------------------------------------------------ threads, processes
@@ -238,7 +238,7 @@ def test_a_caller_may_reuse_its_tensors(settings):
     for buffer in buffers:
         buffer.zero_()
     first, second = expected.compute(), got.compute()
-    assert list(second.values) == list(first.values)
+    assert list(second.entries) == list(first.entries)
     if "per_user" in settings:
         assert second.per_user.equals(first.per_user)
 

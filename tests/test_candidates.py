@@ -28,7 +28,7 @@ NAMES = {"users": [f"u{n}" for n in range(USERS)], "items": [f"i{n}" for n in ra
 
 def numbers(result):
     """Everything that a result says in numbers."""
-    return {value.name: (value.value, value.std_error, value.users) for value in result.values}
+    return {value.name: (value.value, value.std_error, value.users) for value in result.entries}
 
 
 def same(one, other):

@@ -797,7 +797,7 @@ def test_exposure_shows_the_gini_of_the_result_or_curve():
     assert dict(evaluated.select("model", "Gini").unique().iter_rows()) == pytest.approx(
         {"als": 0.9, "knn": 0.89, "pop": 0.88}
     )
-    als = replace(THREE.results["als"], values=())
+    als = replace(THREE.results["als"], entries=())
     table = figure(ReportContext({"als": als}), "exposure").table
     assert table["Gini"][0] == pytest.approx(1 - 2 / 4, abs=1e-4)  # the curve is x³
     half = table.filter(pl.col("least recommended share of items") == 0.5)[

@@ -442,7 +442,7 @@ def test_treats_users_without_a_list_unlike_the_profile():
     checked = check(lists, profile="trec_eval")
     (finding,) = [finding for finding in checked.findings if finding.kind == "users-without-list"]
     result = weft.evaluate(lists, TRUTH, train=TRAIN, metrics=METRICS, top_k=K, profile="trec_eval")
-    assert before(finding) == {value.name: value.value for value in result.values}
+    assert before(finding) == {value.name: value.value for value in result.entries}
     assert result.settings["missing_lists"] == "skip"
     changed = weft.evaluate(
         lists,
@@ -454,7 +454,7 @@ def test_treats_users_without_a_list_unlike_the_profile():
         missing_lists="zero",
     )
     assert treated(finding, "missing_lists='zero'") == {
-        value.name: value.value for value in changed.values
+        value.name: value.value for value in changed.entries
     }
 
 
@@ -977,7 +977,7 @@ def test_ratings_that_are_ignored_raise_no_finding(tmp_path):
     checked = weft.check(lists, graded, top_k=2, implicit=True)
     assert checked.findings == ()
     result = weft.evaluate(lists, graded, metrics=METRICS, top_k=2, implicit=True)
-    assert checked.values["lists"] == {value.name: value.value for value in result.values}
+    assert checked.values["lists"] == dict(result)
     missing = graded.with_columns(rating=pl.Series([5000.0, 0, 3, None]))
     assert weft.check(lists, missing, top_k=2, implicit=True).kinds == ("not-finite-ratings",)
     with pytest.raises(SettingError, match="implicit"):
@@ -1373,7 +1373,7 @@ def test_checks_configurations(tmp_path):
         top_k=3,
         profile="warprec",
     )
-    assert found["values"] == {"knn": {value.name: value.value for value in direct.values}}
+    assert found["values"] == {"knn": {value.name: value.value for value in direct.entries}}
 
 
 def test_checks_candidates_of_a_configuration(tmp_path):

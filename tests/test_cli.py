@@ -111,7 +111,7 @@ def test_demo_prints_a_table_and_writes_results(demo):
         assert result.per_user is not None and len(result.per_user) == 1000
         assert result.entry("nDCG@10").ci_low < result["nDCG@10"] < result.entry("nDCG@10").ci_high
         assert (
-            {value.k for value in result.values}
+            {value.k for value in result.entries}
             == {None, 5, 10, 20}
             == {None, *result.exposure["k"], *result.popularity["k"]}
         )
@@ -363,7 +363,7 @@ def test_evaluates_with_flags_only(folder, call):
     )
     for name in ("good", "poor"):
         expected = in_python(folder, name)
-        for value in expected.values:
+        for value in expected.entries:
             number, margin = (
                 f"{one:.4f}" if one else "0" for one in (value.value, 1.959964 * value.std_error)
             )

@@ -76,7 +76,7 @@ settings = json.loads(sys.argv[5])
 settings["metrics"].append(HitsAfterLoss(k=3))
 lists, truth, train = (f"{folder}/{name}.parquet" for name in ("lists", "truth", "train"))
 result = spark.evaluate(lists, truth, train=train, address=address, parts=4, **settings)
-print(json.dumps({value.name: value.value for value in result.values}))
+print(json.dumps({value.name: value.value for value in result.entries}))
 """
 
 

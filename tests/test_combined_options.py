@@ -45,7 +45,7 @@ def hidden(cells):
 
 
 def told(result):
-    return {value.name: dataclasses.astuple(value)[2:] for value in result.values}
+    return {value.name: dataclasses.astuple(value)[2:] for value in result.entries}
 
 
 DRAWN = draw(TRUTH, train=TRAIN, items=ITEMS, num_negatives=12, seed=3)
@@ -93,7 +93,7 @@ def test_estimates_with_bootstrap_and_slices_use_values_per_user(estimator):
         assert row["value"] == pytest.approx(of_group.mean(), abs=1e-12) and row["users"] == len(
             of_group
         )
-    for value in result.values:
+    for value in result.entries:
         column = result.per_user[value.name]
         assert value.value == pytest.approx(column.mean(), abs=1e-12)
         assert value.boot_std_error == pytest.approx(column.std() / len(column) ** 0.5, rel=0.4)
@@ -119,7 +119,7 @@ def test_sampling_all_negatives_equals_the_full_evaluation():
             **how,
             **common,
         )
-        for value in found.values:
+        for value in found.entries:
             other = full.entry(value.name)
             assert value.value == pytest.approx(
                 other.value, abs=1e-9

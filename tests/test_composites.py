@@ -63,7 +63,7 @@ def make_composites():
 
 def as_floats(result):
     """Return the values of a result by name."""
-    return {value.name: value.value for value in result.values}
+    return {value.name: value.value for value in result.entries}
 
 
 def expected_values(result):
@@ -81,7 +81,7 @@ def test_composites_read_the_values_of_the_run(beside):
     assert as_floats(result) == pytest.approx(
         {**expected_values(plain), **{n: plain[n] for n in beside}}
     )
-    assert [value.name for value in result.values] == [*make_composites(), *beside]
+    assert [value.name for value in result.entries] == [*make_composites(), *beside]
 
 
 def test_composites_share_the_sums_of_the_run():
@@ -225,7 +225,7 @@ def test_the_direction_is_unknown_unless_given():
     better = weft.Composite("larger", COMPONENTS, larger, higher_is_better=True)
     worse = (1 - nDCG(k=10)).rename("loss", higher_is_better=False)
     result = weft.evaluate(SCORES, TRUTH, metrics=[better, worse, nDCG(k=10) * 2])
-    assert [value.higher_is_better for value in result.values] == [True, False, None]
+    assert [value.higher_is_better for value in result.entries] == [True, False, None]
     assert better.rename("other").higher_is_better is True
 
 

@@ -130,8 +130,8 @@ def test_examples_run_on_scores(folder, name):
     metrics, top_k = ASKED[name]
     expected = weft.evaluate(scores, truth, metrics=metrics, top_k=top_k)
     got = weft.evaluate(scores, truth, **arguments)
-    assert {value.name: value.value for value in got.values} == {
-        value.name: value.value for value in expected.values
+    assert {value.name: value.value for value in got.entries} == {
+        value.name: value.value for value in expected.entries
     }
     assert load(write_config(folder, EXAMPLES[name])).data is None
 
@@ -145,8 +145,8 @@ def test_examples_run_with_files_of_overrides(folder, name):
     expected = weft.evaluate(
         {"u1": ["a", "b"], "u2": ["c", "a"], "u3": ["d"]}, truth, metrics=metrics, top_k=top_k
     )
-    assert {value.name: value.value for value in result.values} == {
-        value.name: value.value for value in expected.values
+    assert {value.name: value.value for value in result.entries} == {
+        value.name: value.value for value in expected.entries
     }
 
 
@@ -1039,8 +1039,8 @@ def test_run_matches_evaluate(folder):
             metrics=["nDCG", "Recall", "Gini", "EPC"],
             top_k=[1, 2],
         )
-        assert [(v.name, v.value) for v in result.values] == [
-            (v.name, v.value) for v in expected.values
+        assert [(v.name, v.value) for v in result.entries] == [
+            (v.name, v.value) for v in expected.entries
         ]
         assert result.per_user is None
 
@@ -1405,8 +1405,8 @@ def test_warprec_files_run(warprec):
         top_k=2,
     )
     for result in outcome.results[:2]:
-        assert {value.name: value.value for value in result.values} == {
-            value.name: value.value for value in expected.values
+        assert {value.name: value.value for value in result.entries} == {
+            value.name: value.value for value in expected.entries
         }
         assert result.per_user is not None
     assert [comparison.correction for comparison in outcome.comparisons] == ["bonferroni"]

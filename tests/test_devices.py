@@ -128,8 +128,8 @@ def close(mine, theirs):
 def same_results(mine, theirs):
     assert mine.counts == theirs.counts
     assert mine.notes == theirs.notes
-    assert [value.name for value in mine.values] == [value.name for value in theirs.values]
-    for one, other in zip(mine.values, theirs.values):
+    assert [value.name for value in mine.entries] == [value.name for value in theirs.entries]
+    for one, other in zip(mine.entries, theirs.entries):
         assert close(one.value, other.value), one.name
         assert close(one.std_error, other.std_error), one.name
         assert one.users == other.users
@@ -308,7 +308,7 @@ def test_evaluate_matches_with_fixed_shapes(name):
     with treat_cpu_as_device():
         other = run()
     assert usual.counts == other.counts
-    for one, also in zip(usual.values, other.values):
+    for one, also in zip(usual.entries, other.entries):
         assert close(
             [one.value, one.std_error, one.boot_low], [also.value, also.std_error, also.boot_low]
         ), one.name
@@ -720,7 +720,7 @@ def test_devices_without_float64_sum_in_float32(monkeypatch):
         narrow.reset()
         with NoFloat64():
             narrow.update(*batch)
-    for one, other in zip(narrow.compute().values, usual.compute().values):
+    for one, other in zip(narrow.compute().entries, usual.compute().entries):
         assert np.isclose(one.value, other.value, rtol=1e-4, atol=1e-5, equal_nan=True), one.name
 
 

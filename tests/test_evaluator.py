@@ -66,7 +66,7 @@ def same(result, expected, tolerance=1e-9):
         and result.counts == expected.counts
         and result.notes == expected.notes
     )
-    for value, wanted in zip(result.values, expected.values):
+    for value, wanted in zip(result.entries, expected.entries):
         got = (value.value, value.std_error)
         assert got == pytest.approx(
             (wanted.value, wanted.std_error), rel=tolerance, abs=tolerance, nan_ok=True
@@ -209,7 +209,7 @@ def test_reset_clears_the_state():
         counted = {"ItemCoverage", "UserCoverage", "UserCoverageAtN"}
         assert all(
             value.value == 0 if value.metric in counted else math.isnan(value.value)
-            for value in nothing.values
+            for value in nothing.entries
             if value.k
         )
         assert {
@@ -446,10 +446,10 @@ def test_skipped_rows_without_truth_do_not_count(form):
         skipping.update(SCORES[rows], FORMS[form](binary[rows]), rows.numpy())
     kept.update(SCORES[with_truth], binary[with_truth], with_truth)
     result, expected = skipping.compute(), kept.compute()
-    assert [(value.name, value.users) for value in result.values] == [
-        (value.name, value.users) for value in expected.values
+    assert [(value.name, value.users) for value in result.entries] == [
+        (value.name, value.users) for value in expected.entries
     ]
-    for value, other in zip(result.values, expected.values):
+    for value, other in zip(result.entries, expected.entries):
         assert (value.value, value.boot_low) == pytest.approx(
             (other.value, other.boot_low), rel=1e-9, nan_ok=True
         )

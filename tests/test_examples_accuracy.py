@@ -65,8 +65,8 @@ def test_values_on_example(metric, value, by_user):
     result = weft.evaluate(
         LISTS, TRUTH, train=TRAIN, mask_seen=True, items=range(1, 9), metrics=metric, per_user=True
     )
-    assert result.values[0].value == pytest.approx(value, abs=5e-7)
-    users = dict(zip(result.per_user["user"], result.per_user[result.values[0].name]))
+    assert result.entries[0].value == pytest.approx(value, abs=5e-7)
+    users = dict(zip(result.per_user["user"], result.per_user[result.entries[0].name]))
     if by_user is not None:
         assert [users[user] for user in "abc"] == pytest.approx(by_user, abs=5e-7)
 
@@ -108,7 +108,7 @@ def test_gains_of_ratings():
     result = evaluate("nDCG(gain=[[1, 3], [2, 9]])@4", per_user=True)
     discounts = [1, 1 / 1.584962500721156, 1 / 2]
     best = 9 * discounts[0] + 3 * discounts[1] + 3 * discounts[2]
-    by_user = dict(zip(result.per_user["user"], result.per_user[result.values[0].name]))
+    by_user = dict(zip(result.per_user["user"], result.per_user[result.entries[0].name]))
     assert by_user["a"] == pytest.approx((9 * discounts[1] + 3 * discounts[2]) / best)
     alias = evaluate("nDCG(gains=[[2, 9], [1, 3]])@4")
     objects = [
@@ -116,8 +116,10 @@ def test_gains_of_ratings():
         weft.metrics.nDCG(k=4, gains={2: 9, 1: 3}),
     ]
     for metric in objects:
-        assert str(metric.spec) == "nDCG(gain=[[1.0, 3.0], [2.0, 9.0]])@4" == alias.values[0].name
-        assert evaluate(metric).values[0].value == result.values[0].value == alias.values[0].value
+        assert str(metric.spec) == "nDCG(gain=[[1.0, 3.0], [2.0, 9.0]])@4" == alias.entries[0].name
+        assert (
+            evaluate(metric).entries[0].value == result.entries[0].value == alias.entries[0].value
+        )
 
 
 @pytest.mark.parametrize(
@@ -198,9 +200,9 @@ def test_ratings_below_the_threshold_are_judged():
 )
 def test_undefined_values_name_their_reason(name, reason):
     result = evaluate(name, {user: TRUTH[user] for user in "ac"})  # b's list has all relevant items
-    assert np.isnan(result.values[0].value)
+    assert np.isnan(result.entries[0].value)
     (note,) = (note for note in result.notes if " is undefined: " in note)
-    assert note.startswith(result.values[0].name) and note.endswith(reason)
+    assert note.startswith(result.entries[0].name) and note.endswith(reason)
 
 
 def test_judged_of_empty_lists():

@@ -76,9 +76,9 @@ def test_values_on_example(metric, value, by_user):
 
 def check(metric, value, by_user=None, **changes):
     result = run(metric, **changes)
-    assert result.values[0].value == pytest.approx(value, abs=5e-7)
+    assert result.entries[0].value == pytest.approx(value, abs=5e-7)
     if by_user is not None:
-        users = dict(zip(result.per_user["user"], result.per_user[result.values[0].name]))
+        users = dict(zip(result.per_user["user"], result.per_user[result.entries[0].name]))
         assert [users[user] for user in "abc"] == pytest.approx(by_user, abs=5e-7)
 
 

@@ -375,7 +375,7 @@ def test_exposure_does_not_change_values():
         without.counts,
         without.settings,
     )
-    assert repr(counted.values) == repr(without.values)  # as text, NaN equals NaN
+    assert repr(counted.entries) == repr(without.entries)  # as text, NaN equals NaN
 
 
 def test_repeated_users_count_once(whole):

@@ -741,14 +741,14 @@ FORMS = {"tensor": lambda vector: vector, "array": lambda vector: vector.numpy()
 def test_metrics_with_array_parameters_are_distinct(form):
     """Two vectors that are printed alike give two metrics, in one run and one after the other."""
     first, second = (Weighted(K, weights=FORMS[form](vector)) for vector in (FIRST, SECOND))
-    apart = [weft.evaluate(SCORES, TARGET, metrics=one).values[0] for one in (first, second)]
+    apart = [weft.evaluate(SCORES, TARGET, metrics=one).entries[0] for one in (first, second)]
     result = weft.evaluate(
         SCORES, TARGET, metrics=[first, second, first], per_user=True, bootstrap=20
     )
-    assert [one.name for one in result.values] == [one.name for one in apart]
-    assert [one.value for one in result.values] == [close(one.value, rel=1e-12) for one in apart]
+    assert [one.name for one in result.entries] == [one.name for one in apart]
+    assert [one.value for one in result.entries] == [close(one.value, rel=1e-12) for one in apart]
     assert abs(apart[0].value - apart[1].value) > 1e-9 and apart[0].name != apart[1].name
-    for metric, value in zip((first, second), result.values):
+    for metric, value in zip((first, second), result.entries):
         metric.update(SCORES, TARGET)
         assert float(metric.compute()) == pytest.approx(value.value, abs=1e-12)
         assert result.per_user[value.name].mean() == pytest.approx(value.value, abs=1e-12)
@@ -761,7 +761,7 @@ def test_metrics_with_arrays_in_lists_are_distinct(form):
     metrics = [WeightedSum(weights=[FORMS[form](one[:ITEMS])]) for one in (FIRST, SECOND)]
     evaluator = weft.Evaluator(metrics, top_k=[K])
     evaluator.update(SCORES, TARGET)
-    values = [one.value for one in evaluator.compute().values]
+    values = [one.value for one in evaluator.compute().entries]
     wanted = [((TARGET > 0) * one[:ITEMS]).sum().item() for one in (FIRST, SECOND)]
     assert values == pytest.approx(wanted, abs=1e-12) and values[0] != values[1]
     collection = MetricCollection({str(metric.spec): metric for metric in metrics})
@@ -774,10 +774,10 @@ def test_metrics_with_arrays_in_lists_are_distinct(form):
 def test_changed_arrays_are_other_parameters():
     vector = FIRST.clone()
     metric = Weighted(K, weights=vector)
-    before = weft.evaluate(SCORES, TARGET, metrics=metric).values[0]
+    before = weft.evaluate(SCORES, TARGET, metrics=metric).entries[0]
     vector += 1
-    after = weft.evaluate(SCORES, TARGET, metrics=metric).values[0]
-    again = weft.evaluate(SCORES, TARGET, metrics=Weighted(K, weights=FIRST)).values[0]
+    after = weft.evaluate(SCORES, TARGET, metrics=metric).entries[0]
+    again = weft.evaluate(SCORES, TARGET, metrics=Weighted(K, weights=FIRST)).entries[0]
     assert after.value > before.value and after.name != before.name
     assert (again.name, again.value) == (before.name, before.value)
 
@@ -828,9 +828,9 @@ def test_parses_names_of_arrays_without_building_them(tmp_path):
 def test_saves_results_with_array_parameters(tmp_path):
     result = weft.evaluate(SCORES, TARGET, metrics=Weighted(K, weights=FIRST), per_user=True)
     loaded = weft.load_result(result.save(tmp_path / "a.json"))
-    assert [one.name for one in loaded.values] == [one.name for one in result.values]
+    assert [one.name for one in loaded.entries] == [one.name for one in result.entries]
     compared = weft.compare({"a": loaded, "b": result})
-    assert result.values[0].metric in repr(compared) and result.values[0].metric in repr(loaded)
+    assert result.entries[0].metric in repr(compared) and result.entries[0].metric in repr(loaded)
 
 
 def test_rejects_unknown_parameters():

@@ -51,13 +51,13 @@ CASES = {
 def run(name, expected):
     signal.alarm(20)  # kills a child that hangs
     try:
-        values = [(value.name, value.value) for value in CASES[name][0]().values]
+        values = [(value.name, value.value) for value in CASES[name][0]().entries]
     except EngineError as error:
         assert 'get_context("spawn")' in str(error)
         return 1
     return 0 if values == expected else 2
 
-found = {name: [(value.name, value.value) for value in case().values]
+found = {name: [(value.name, value.value) for value in case().entries]
          for name, (case, _) in CASES.items()}
 torch.ones(1_000_000).sum(), torch.mm(*(torch.randn(500, 500) for _ in range(2)))
 for name, (_, expected) in CASES.items():

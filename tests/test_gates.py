@@ -296,7 +296,7 @@ def test_selects_values_by_label():
     )
     cell = next(
         value
-        for value in evaluated.values
+        for value in evaluated.entries
         if value.cell == ("F", "x") and not math.isnan(value.value)
     )
     (found,), _ = outcomes(f"biasdisparitybr@2[F, x] == {cell.value!r}", evaluated)

@@ -59,7 +59,7 @@ def use(path):
     except WeftError as error:
         return error if path.name in str(error) else AssertionError(str(error))
     try:
-        values = [(one.name, one.value) for one in loaded.compute().values]
+        values = [(one.name, one.value) for one in loaded.compute().entries]
         weft.merge_states([path])
         loaded.update(SCORES[:3], TARGET[:3], torch.arange(3))
         loaded.compute()
@@ -436,11 +436,11 @@ def test_wild_checkpoints_are_one_error_with_the_field(keys, change, says, inter
 
 
 def test_odd_checkpoints_resume_or_are_an_error_of_weft(interrupted):
-    expected, document = repr(run(None).values), read_document(interrupted)
+    expected, document = repr(run(None).entries), read_document(interrupted)
     odd = interrupted.parent / "odd.state"
     for seed in range(60):
         odd.write_bytes(pack_document(mutate(document, random.Random(seed))))
         with contextlib.suppress(WeftError):
             run(odd)
         odd.unlink(missing_ok=True)
-    assert repr(run(interrupted).values) == expected
+    assert repr(run(interrupted).entries) == expected

@@ -44,7 +44,7 @@ def evaluate(source, truth=TRUTH, **settings):
 
 def numbers(result):
     """All that must not depend on the form of the inputs."""
-    return [(v.name, v.value, v.std_error, v.users) for v in result.values], dict(result.counts)
+    return [(v.name, v.value, v.std_error, v.users) for v in result.entries], dict(result.counts)
 
 
 def same(result, expected):
@@ -148,7 +148,7 @@ def test_expected_result_matches_the_oracle(expected):
         for row, t in zip(scores, TRUTH)
     ]
     names = [name for name in ACCURACY if parse_name(name).name not in RANKED]
-    for value in evaluate(SCORES, metrics=names).values:
+    for value in evaluate(SCORES, metrics=names).entries:
         spec = parse_name(value.metric)
         assert value.value == pytest.approx(
             summary(spec.name, people, value.k, **dict(spec.params)).value, abs=1e-12
@@ -582,7 +582,7 @@ def test_skipped_users_without_truth_do_not_count(form, settings):
     assert (counts["users_without_truth"], wanted_counts["users_without_truth"]) == (3, 0)
     for table in ("per_user", "slices", "exposure", "popularity", "user_labels"):
         pl.testing.assert_frame_equal(getattr(result, table), getattr(expected, table))
-    for value, other in zip(result.values, expected.values):
+    for value, other in zip(result.entries, expected.entries):
         assert str(value.interval) == str(other.interval)
     note = "3 users have no interaction in the truth and are left out of everything"
     assert any(text.startswith(note) for text in result.notes)
@@ -786,7 +786,7 @@ def test_accepts_empty_truth_and_train(empty, named):
     if named and isinstance(empty, dict):
         empty = {U_IDS[user]: row for user, row in empty.items()}
     result = evaluate(SCORES, empty, train=empty, **ids)
-    assert all(math.isnan(value.value) and value.users == 0 for value in result.values)
+    assert all(math.isnan(value.value) and value.users == 0 for value in result.entries)
     assert "no user has a relevant item" in result.notes[0] and result.counts["users"] == USERS
 
 
@@ -991,7 +991,7 @@ def test_positions_beyond_the_catalogue_are_empty(ties):
         train=np.pad(TRAIN, more),
         **settings,
     )
-    for value, other in zip(evaluate(SCORES, **settings).values, wide.values, strict=True):
+    for value, other in zip(evaluate(SCORES, **settings).entries, wide.entries, strict=True):
         assert value.name == other.name
         assert value.value == pytest.approx(other.value, abs=1e-12, nan_ok=True), value.name
 

@@ -28,12 +28,12 @@ FORMS = {
 
 
 def assert_equal(result, expected):
-    assert [(one.name, one.users) for one in result.values] == [
-        (one.name, one.users) for one in expected.values
+    assert [(one.name, one.users) for one in result.entries] == [
+        (one.name, one.users) for one in expected.entries
     ]
     for field in ("value", "std_error", "boot_low"):
         found, wanted = (
-            [getattr(value, field) for value in one.values] for one in (result, expected)
+            [getattr(value, field) for value in one.entries] for one in (result, expected)
         )
         assert found == pytest.approx(wanted, nan_ok=True)
     assert result.counts == expected.counts
@@ -52,7 +52,7 @@ def test_equals_update():
     evaluator = weft.Evaluator(METRICS["metrics"], METRICS["top_k"], num_items=ITEMS)
     evaluator.update(torch.from_numpy(SCORES), torch.from_numpy(NUMBERS))
     result = weft.evaluate(SCORES, NUMBERS, **METRICS)
-    for one, other in zip(result.values, evaluator.compute().values):
+    for one, other in zip(result.entries, evaluator.compute().entries):
         assert (one.name, one.users) == (other.name, other.users)
         assert one.value == pytest.approx(other.value)
 

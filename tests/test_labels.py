@@ -423,9 +423,9 @@ def test_reads_typed_arrays_of_labels():
         (np.array, pd.array, pl.Series), (np.array, torch.tensor, pl.Series, pd.array)
     ):
         other = run(user_groups=words(groups), item_clusters=numbers(clusters))
-        assert repr(other.values) == repr(expected.values)
+        assert repr(other.entries) == repr(expected.entries)
     small = run(user_groups=groups, item_clusters=torch.tensor(clusters, dtype=torch.int8))
-    assert repr(small.values) == repr(expected.values)
+    assert repr(small.entries) == repr(expected.entries)
 
 
 def test_orders_numbers_before_words():
@@ -599,7 +599,7 @@ def test_reads_one_feature_per_item():
         assert run(metrics=["SRecall"], item_features=given)["SRecall@2"] == (1 / 2 + 0 + 1 + 1) / 4
     number = {"i0": 7, "i4": 7.0}
     assert (
-        run(metrics=["SRecall(denominator=catalogue)"], item_features=number).values[0].value
+        run(metrics=["SRecall(denominator=catalogue)"], item_features=number).entries[0].value
         == 3 / 4
     )  # one feature
 
@@ -1179,8 +1179,8 @@ def test_evaluator_needs_num_items(name):
         evaluator = weft.Evaluator(name, top_k=[2], **telling)
         evaluator.update(SCORES, RELEVANT)
         assert (
-            evaluator.compute().values[0].value
-            == weft.evaluate(SCORES, dense(RELEVANT), metrics=name, top_k=2).values[0].value
+            evaluator.compute().entries[0].value
+            == weft.evaluate(SCORES, dense(RELEVANT), metrics=name, top_k=2).entries[0].value
         )
 
 
@@ -1285,11 +1285,11 @@ def test_labels_of_any_type_are_names(label, tmp_path):
         assert split_labels(name) == (result.entry(name).plain_name, result.entry(name).cell)
     assert result.entry(f"BiasDisparityBR@2{quoted(label, label)}").cell == (label, label)
     loaded = weft.load_result(result.save(tmp_path / "a.json"))
-    assert repr(loaded.values) == repr(result.values) and list(loaded) == list(result)
+    assert repr(loaded.entries) == repr(result.entries) and list(loaded) == list(result)
     assert all(loaded[name] == result[name] for name in result)
     frame = result.to_frame()
     assert frame["metric"].n_unique() == len(frame) == len(result)
-    for value, row in zip(result.values, frame.iter_rows(named=True)):
+    for value, row in zip(result.entries, frame.iter_rows(named=True)):
         assert (
             row["value"] == value.value
             and row["k"] == value.k
@@ -1361,12 +1361,14 @@ def test_accepts_any_text_as_label(labels):
         and result[f"REO@2{quoted(second)}"] == 0.5
     )
     assert {name: result[name] for name in result} == {
-        value.name: value.value for value in result.values
+        value.name: value.value for value in result.entries
     }
     assert len(set(result)) == len(result) == 4 + 3
-    assert [split_labels(name)[1] for name in result] == [value.cell for value in result.values]
-    document = json.loads(json.dumps([value.name for value in result.values]))
-    assert [result.entry(name).cell for name in document] == [value.cell for value in result.values]
+    assert [split_labels(name)[1] for name in result] == [value.cell for value in result.entries]
+    document = json.loads(json.dumps([value.name for value in result.entries]))
+    assert [result.entry(name).cell for name in document] == [
+        value.cell for value in result.entries
+    ]
 
 
 def test_prints_each_value_on_one_line():
@@ -1463,7 +1465,7 @@ NOBODY_RELEVANT = "no user has a relevant item: every mean over evaluated users 
 def test_every_undefined_value_has_a_note(name, situations):
     result = situations[name]
     reasons = [one.partition(" undefined: ") for one in result.notes if " undefined: " in one]
-    for value in result.values:
+    for value in result.entries:
         shown = re.escape(value.plain_name) + (r" for \[" if value.cell else r"(,| is| are)")
         named = [reason for names, _, reason in reasons if re.search(rf"(^|, ){shown}", names)]
         told = named or (value.users == 0 and NOBODY_RELEVANT in result.notes)
@@ -1499,7 +1501,7 @@ def test_notes_the_right_reason(metric, changed):
 
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_no_value_is_infinite(name, situations):
-    for value in situations[name].values:
+    for value in situations[name].entries:
         for number in (value.value, value.std_error, value.ci_low, value.ci_high, *value.parts):
             assert math.isnan(number) or abs(number) < 100, value.name
 
@@ -1507,11 +1509,11 @@ def test_no_value_is_infinite(name, situations):
 def test_situations_have_undefined_values(situations):
     """So that the tests above look at something undefined."""
     undefined = {
-        name: sum(math.isnan(value.value) for value in result.values)
+        name: sum(math.isnan(value.value) for value in result.entries)
         for name, result in situations.items()
     }
     assert (
-        undefined["plain"] < len(situations["plain"].values) / 10
+        undefined["plain"] < len(situations["plain"].entries) / 10
         and min(undefined[name] for name in ("no truth", "nothing offered", "everything missing"))
         > 20
     )
@@ -1532,7 +1534,7 @@ def test_error_of_large_ratings_does_not_mention_gains():
 
 def test_standard_error_that_overflows_is_not_zero():
     scores = torch.tensor([[1e200], [3e200]], dtype=torch.float64)
-    entry = weft.evaluate(scores, {0: [0], 1: [0]}, metrics="MAE(average=users)").values[0]
+    entry = weft.evaluate(scores, {0: [0], 1: [0]}, metrics="MAE(average=users)").entries[0]
     assert entry.value == pytest.approx(2e200)
     assert math.isnan(entry.std_error) or entry.std_error == pytest.approx(1e200)
 
@@ -1545,7 +1547,7 @@ def test_standard_error_that_overflows_is_not_zero():
     ],
 )
 def test_distant_reference_points(metric):
-    assert run(metrics=[metric]).values[0].value == pytest.approx(1e30)
+    assert run(metrics=[metric]).entries[0].value == pytest.approx(1e30)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -1610,7 +1612,7 @@ def test_metrics_have_directions():
 
 
 def test_result_has_directions(situations):
-    for value in situations["plain"].values:
+    for value in situations["plain"].entries:
         metric = find_metric(parse_name(value.metric).name)
         higher, target = metric.higher_is_better, metric.target
         if value.cell and not value.metric.startswith("BiasDisparity"):
@@ -1635,7 +1637,7 @@ def test_values_stay_in_bounds(name, situations):
         run(**{"metrics": [asked], "top_k": [1, 3], **SITUATIONS[one]})
         for one in ("plain", "one user", "a cluster each")
     ]
-    for value in (value for result in evaluated for value in result.values):
+    for value in (value for result in evaluated for value in result.entries):
         assert math.isnan(value.value) or (
             value.value >= low and (high is None or value.value <= high)
         ), value.name

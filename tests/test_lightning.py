@@ -50,7 +50,7 @@ def expected(scores=None, **settings):
 
 
 def values(result):
-    return {value.name: value.value for value in result.values}
+    return {value.name: value.value for value in result.entries}
 
 
 def approx(result):
@@ -144,7 +144,7 @@ def test_epochs_start_from_an_empty_state(tmp_path):
     run.test(Given(), users(count=20), verbose=False)
     assert callback.results["val"].counts["users"] == USERS
     assert callback.result is callback.results["test"] and callback.result.counts["users"] == 20
-    assert set(callback.result.as_dict()) == {f"test_{name}" for name in callback.result}
+    assert set(callback.result.to_tensors()) == {f"test_{name}" for name in callback.result}
     assert values(evaluator.compute()) == pytest.approx(before, nan_ok=True)
 
 

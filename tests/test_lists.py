@@ -38,7 +38,7 @@ UNSCORED = [name for name in SAME if not has_trait(name, "reads_scores")]
 
 def numbers(result):
     """Everything that a result says in numbers."""
-    return {value.name: (value.value, value.std_error, value.users) for value in result.values}
+    return {value.name: (value.value, value.std_error, value.users) for value in result.entries}
 
 
 def same(a, b):

@@ -44,16 +44,16 @@ def test_every_value_of_an_evaluator_is_nan(bad):
     update(evaluator, scores)
     result = evaluator.compute()
     assert torch.equal(scores.nan_to_num(), before.nan_to_num())  # the caller's scores are kept
-    assert all(math.isnan(value.value) for value in result.values)
+    assert all(math.isnan(value.value) for value in result.entries)
     plain = everything(**options)
     update(plain, SCORES)
-    assert list(result.as_dict()) == list(plain.compute().as_dict())
+    assert list(result.to_tensors()) == list(plain.compute().to_tensors())
     assert result.counts["invalid_scores"] == 2 and result.counts["users"] == USERS
     assert result.notes[0] == "every value is NaN: the scores of 2 rows are NaN or +inf"
     assert str(result) and result.settings["nan_scores"] == "nan"
     evaluator.reset()
     update(evaluator, SCORES)
-    assert evaluator.compute().as_json_dict() == plain.compute().as_json_dict()
+    assert evaluator.compute() == plain.compute()
 
 
 def test_valid_scores_give_the_usual_values():
@@ -63,7 +63,7 @@ def test_valid_scores_give_the_usual_values():
     for one in (evaluator, plain):
         update(one, scores)
     result = evaluator.compute()
-    assert result.as_json_dict() == plain.compute().as_json_dict()
+    assert result == plain.compute()
     assert result.counts["invalid_scores"] == 0
 
 

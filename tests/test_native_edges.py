@@ -51,7 +51,7 @@ def test_any_layout_of_the_memory(layout, dtype):
     assert np.array_equal(odd, scores)
     options = {"metrics": ["nDCG", "Recall", "AUC", "Gini"], "top_k": [3, 50]}
     found, expected = (weft.evaluate(one, truth, **options) for one in (odd, scores))
-    assert repr(found.values) == repr(expected.values)
+    assert repr(found.entries) == repr(expected.entries)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

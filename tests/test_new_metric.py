@@ -84,7 +84,7 @@ print(json.dumps({
     "export": weft.metrics.HitDensity.__name__,
     "dir": name in dir(weft.metrics),
     "doctest": doctest.testmod(module).failed == 0 < doctest.testmod(module).attempted,
-    "python": weft.evaluate({"a": [1, 2]}, {"a": [1]}, metrics="HitDensity@2").values[0].value,
+    "python": weft.evaluate({"a": [1, 2]}, {"a": [1]}, metrics="HitDensity@2").entries[0].value,
     "command line": printed("evaluate", str(folder / "run.yaml"), "--format", "json"),
     "weft metrics": printed("metrics"),
     "weft metrics NAME": printed("metrics", "hitdensity"),

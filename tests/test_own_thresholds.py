@@ -61,9 +61,9 @@ def test_values_are_those_of_a_run_with_the_threshold(source, ties):
     found = weft.evaluate(given, TRUTH, metrics=both, **options)
     plain = weft.evaluate(given, TRUTH, metrics=names, **options)
     strict = weft.evaluate(given, TRUTH, metrics=names, relevance_threshold=4, **options)
-    size = len(plain.values)
-    assert_same(found.values[:size], plain.values)
-    assert_same(found.values[size:], strict.values)
+    size = len(plain.entries)
+    assert_same(found.entries[:size], plain.entries)
+    assert_same(found.entries[size:], strict.entries)
 
 
 POINT = "EucDistance(metric_names=[nDCG, EPC], utopia_points=[1, 1]{})"
@@ -79,7 +79,7 @@ def test_values_of_other_families():
     own = [str(with_threshold(name, 4)) for name in names]
     found = weft.evaluate(SCORES, TRUTH, metrics=own, **options)
     expected = weft.evaluate(SCORES, TRUTH, metrics=names, relevance_threshold=4, **options)
-    for one, other in zip(found.values, expected.values, strict=True):
+    for one, other in zip(found.entries, expected.entries, strict=True):
         assert one.value == pytest.approx(other.value, rel=1e-12, nan_ok=True), one.name
 
 
@@ -132,7 +132,7 @@ def test_partitions():
     options = {"metrics": ["MAP", "MAP(relevance_threshold=3)"], "top_k": 3}
     expected = weft.evaluate(lists, truth, **options)
     found = evaluate_in_partitions(lists, truth, **options)
-    assert {**found.as_json_dict()} == pytest.approx(expected.as_json_dict())
+    assert found == pytest.approx(expected)
 
 
 def test_metrics_alone():

@@ -98,7 +98,7 @@ ANSWERS = [
 def test_tools_disagree_on_one_data_set(metric, profile, value):
     result = evaluate(LISTS, LIKES, metric, 5, profile=profile, **ONE_LIST)
     assert result[f"{metric}@5"] == pytest.approx(value, abs=5.01e-5)
-    assert result.values[0].users == 4
+    assert result.entries[0].users == 4
 
 
 def test_values_per_user_give_other_definitions():
@@ -218,15 +218,15 @@ def test_warprec_and_cornac_auc_depends_on_item_order(place, ties):
     result = evaluate(
         torch.zeros(1, 10), {0: [place]}, ["AUC", "GAUC", "AUC(scope=pooled)"], ties=ties
     )
-    assert [value.value for value in result.values] == [0.5, 0.5, 0.5]
+    assert [value.value for value in result.entries] == [0.5, 0.5, 0.5]
 
 
 def test_warprec_auc_counts_one_negative_too_many():
     # WarpRec: one positive below nine negatives gives 1 / 10, not 0.
     scores = torch.arange(10.0)[None]
     metrics = ["AUC", "GAUC", "AUC(scope=pooled)", "LAUC@10"]
-    assert [value.value for value in evaluate(scores, {0: [0]}, metrics).values] == [0, 0, 0, 0]
-    assert [value.value for value in evaluate(scores, {0: [9]}, metrics).values] == [1, 1, 1, 1]
+    assert [value.value for value in evaluate(scores, {0: [0]}, metrics).entries] == [0, 0, 0, 0]
+    assert [value.value for value in evaluate(scores, {0: [9]}, metrics).entries] == [1, 1, 1, 1]
     assert evaluate(scores, {0: [3]}, "AUC")["AUC"] == pytest.approx(3 / 9)
 
 
@@ -234,7 +234,7 @@ def test_warprec_raises_if_k_exceeds_the_catalogue():
     scores, truth = [[3.0, 2.0, 1.0], [1.0, 3.0, 2.0]], {0: [1], 1: [1, 2]}
     settings = {"train": {0: [2]}, "mask_seen": False, **make_labels(2, 3)}
     far = evaluate(scores, truth, BUILT_IN, [3, 100], **settings)
-    assert not any(math.isinf(value.value) for value in far.values)
+    assert not any(math.isinf(value.value) for value in far.entries)
     assert far["Precision@100"] == pytest.approx((1 / 100 + 2 / 100) / 2)  # the denominator stays k
     assert far["APLT(denominator='k')@100"] == pytest.approx(
         2 / 100
@@ -305,7 +305,7 @@ def test_ratings_without_a_score_are_skipped_and_counted():
         {0: {0: 1.0, 1: 5.0}, 1: {0: 1.0}},
         ["MAE", "RMSE", "MAE(average=users)"],
     )
-    assert [value.value for value in result.values] == [2, 2, 2]
+    assert [value.value for value in result.entries] == [2, 2, 2]
     assert result.counts["ratings_without_score"] == 2
 
 
@@ -446,7 +446,7 @@ def test_torchmetrics_map_divides_by_the_hits_found():
     scores[0, 0] = 1.0
     metrics = ["MAP", "MAP(normalizer=relevant)", "MAP(normalizer=hits)"]
     result = evaluate(scores, {0: list(range(100))}, metrics, 10)
-    assert [value.value for value in result.values] == pytest.approx([1 / 10, 1 / 100, 1])
+    assert [value.value for value in result.entries] == pytest.approx([1 / 10, 1 / 100, 1])
 
 
 @pytest.mark.parametrize("order", [["MRR", "HitRate", "nDCG"], ["nDCG", "MRR", "HitRate"]])
@@ -578,7 +578,7 @@ def test_replay_and_recbole_average_values_of_processes(first):
             evaluator.update(*part)
     one.merge(other)
     result = one.compute()
-    assert {value.metric: value.value for value in result.values} == pytest.approx(MERGED)
+    assert {value.metric: value.value for value in result.entries} == pytest.approx(MERGED)
     assert result.counts["users"] == 4 and result.entry("HitRate@1").users == 4
     for name, expected in MERGED.items():
         metric = getattr(weft.metrics, name)
@@ -713,7 +713,7 @@ def test_recbole_entropy_is_divided_by_the_number_of_items():
         ["ShannonEntropy", "ShannonEntropy(base=2)", "ShannonEntropy(normalized=True)"],
         1,
     )
-    assert [value.value for value in result.values] == pytest.approx([math.log(4), 2, 1])
+    assert [value.value for value in result.entries] == pytest.approx([math.log(4), 2, 1])
     two = evaluate(scores[[0, 0, 1, 1]], {0: [0]}, "ShannonEntropy", 1)
     assert two["ShannonEntropy@1"] == pytest.approx(math.log(2))
 
@@ -729,9 +729,9 @@ def test_implicit_precision_is_divided_by_the_relevant_items():
     result = evaluate(
         torch.arange(9.0)[None], {0: [8]}, ["Precision", "Recall", "Recall(normalizer=capped)"], 5
     )
-    assert [value.value for value in result.values] == pytest.approx([1 / 5, 1, 1])
+    assert [value.value for value in result.entries] == pytest.approx([1 / 5, 1, 1])
     short = evaluate([[2.0, NONE, 1.0]], {0: [0]}, ["Precision", "Precision(denominator=list)"], 5)
-    assert [value.value for value in short.values] == pytest.approx([1 / 5, 1 / 2])
+    assert [value.value for value in short.entries] == pytest.approx([1 / 5, 1 / 2])
 
 
 # -------------------------------------------------------------------------------------------- ids:
@@ -850,7 +850,7 @@ def test_evidently_coverage_ignores_k():
         ["ItemCoverage", "ItemCoverage(as_fraction=True)"],
         [1, 2, 3],
     )
-    assert [value.value for value in result.values] == [2, 2, 3, 0.5, 0.5, 0.75]
+    assert [value.value for value in result.entries] == [2, 2, 3, 0.5, 0.5, 0.75]
 
 
 @pytest.mark.parametrize("ties", ["expected", "random", "pessimistic"])
@@ -941,7 +941,7 @@ def equal(found, expected):
         and found.counts == expected.counts
         and found.notes == expected.notes
     )
-    for one, other in zip(found.values, expected.values):
+    for one, other in zip(found.entries, expected.entries):
         same([one.value, one.std_error], [other.value, other.std_error])
         assert (one.name, one.users) == (other.name, other.users)
     assert found.per_user.equals(expected.per_user)
@@ -959,12 +959,12 @@ def test_state_of_an_earlier_batch_changes_values(b_alone):
     mixed = fed(everything(), A, B).compute()
     changed = {
         value.metric
-        for value in b_alone.values
+        for value in b_alone.entries
         if value.value == value.value and value.value != mixed[value.name]
     }
     # BiasDisparityBS is of train alone; NE is undefined where every interaction is relevant; every
     # item that was not masked is new to its user.
-    unchanged = {value.metric for value in b_alone.values} - changed
+    unchanged = {value.metric for value in b_alone.entries} - changed
     assert unchanged == {"BiasDisparityBS", "NE", "NewToUser"}
 
 
@@ -1087,28 +1087,28 @@ def failed(metrics):
 
 def test_batches_in_which_a_metric_raises_count_for_no_metric(own_metrics):
     evaluator = failed(["Rows", "FragileRows", "Recall"])
-    assert [value.value for value in evaluator.compute().values] == [1, 1, 1]
+    assert [value.value for value in evaluator.compute().entries] == [1, 1, 1]
     evaluator.reset()
     evaluator.update(FORWARD, [[1]])
-    assert [value.value for value in evaluator.compute().values] == [1, 1, 0]
+    assert [value.value for value in evaluator.compute().entries] == [1, 1, 0]
 
 
 def test_failing_metrics_are_rolled_back(own_metrics):
-    assert [value.value for value in failed(["FragileRows", "Recall"]).compute().values] == [1, 1]
+    assert [value.value for value in failed(["FragileRows", "Recall"]).compute().entries] == [1, 1]
 
 
 def test_merges_without_the_failed_batch(own_metrics):
     sound = weft.Evaluator(["Rows", "FragileRows", "Recall"], top_k=1)
     sound.update(FORWARD, [[0]])
     sound.merge(failed(["Rows", "FragileRows", "Recall"]))
-    assert [value.value for value in sound.compute().values] == [2, 2, 1]
+    assert [value.value for value in sound.compute().entries] == [2, 2, 1]
 
 
 def test_list_states_are_rolled_back(own_metrics):
     """Pooled AUC has appended to its states when the metric behind it fails."""
     evaluator = failed(["AUC(scope=pooled)", "FragileRows"])
-    assert [value.value for value in evaluator.compute().values] == [1, 1]
+    assert [value.value for value in evaluator.compute().entries] == [1, 1]
     evaluator.update(
         -FORWARD.abs() + 4, [[0]]
     )  # 2, 3: pooled with 2, 1, the positives 2 2 and the negatives 1 3
-    assert [value.value for value in evaluator.compute().values] == [0.5, 2]
+    assert [value.value for value in evaluator.compute().entries] == [0.5, 2]

@@ -53,9 +53,9 @@ def test_values_match_scikit_learn_and_the_oracle(kind):
     result = weft.evaluate(scores, TRUTH, metrics=names, **IDS)
     predicted, labels = flat(SCORES.sigmoid())
     expected = sklearn_metrics.log_loss(labels, predicted)
-    assert result.values[0].value == pytest.approx(expected, rel=1e-12)
+    assert result.entries[0].value == pytest.approx(expected, rel=1e-12)
     cells = [(score, label, bool(label)) for score, label in zip(*flat(scores))]
-    for value in result.values:
+    for value in result.entries:
         name, _, inside = value.metric.partition("(")
         bins = {"bins": 4} if "bins=4" in inside else {}
         assert value.value == pytest.approx(SCORED[name](cells, kind, **bins), rel=1e-12)
@@ -74,7 +74,7 @@ def test_ends_of_bins():
     result = weft.evaluate(
         lists, {"a": {1: 0, 2: 1, 3: 1, 4: 0}}, metrics="ECE(scores=probabilities, bins=2)"
     )
-    assert result.values[0].value == pytest.approx((0.4999 + (2 - 1.5)) / 4)
+    assert result.entries[0].value == pytest.approx((0.4999 + (2 - 1.5)) / 4)
 
 
 @pytest.mark.parametrize("score", [-0.25, 1.5])
@@ -94,7 +94,7 @@ def test_masked_scores_of_the_truth_are_read_and_missing_ones_left_out():
     lists, truth = {"a": {1: 1.0, 2: -1.0}}, {"a": {1: 1, 2: 0, 3: 1}, "b": {1: 1}}
     masked = weft.evaluate(lists, truth, train={"a": [1]}, mask_seen=True, metrics=NAMES)
     plain = weft.evaluate(lists, truth, metrics=NAMES)
-    assert masked.as_dict() == plain.as_dict()
+    assert masked.to_tensors() == plain.to_tensors()
     assert plain.counts["ratings_without_score"] == 2
     assert plain["LogLoss"] == pytest.approx(math.log1p(math.exp(-1)))
 
@@ -118,7 +118,7 @@ def test_offered_items_are_candidates_of_users_of_the_truth():
         metrics="LogLoss(scores=probabilities, cells=offered)",
         **IDS,
     )
-    assert as_probabilities.values[0].value == pytest.approx(result[names[0]])
+    assert as_probabilities.entries[0].value == pytest.approx(result[names[0]])
 
 
 def sigmoid(score):
@@ -129,12 +129,12 @@ def test_offered_items_need_all_scores():
     with pytest.raises(MissingInput, match=r"\(cells=offered\) needs the scores of all items"):
         weft.evaluate(LOGITS, LABELS, metrics="LogLoss(cells=offered)")
     listed = weft.evaluate(LOGITS, LABELS, metrics="LogLoss(cells=offered)", candidates="listed")
-    assert listed.values[0].value == pytest.approx(0.482459, abs=5e-7)
+    assert listed.entries[0].value == pytest.approx(0.482459, abs=5e-7)
 
 
 def test_undefined_values():
     nothing = weft.evaluate({"a": {2: 1.0}}, {"a": {1: 1}}, metrics=NAMES)
-    assert all(math.isnan(value.value) for value in nothing.values)
+    assert all(math.isnan(value.value) for value in nothing.entries)
     relevant = weft.evaluate({"a": {1: 1.0}}, {"a": {1: 1}}, metrics=NAMES)
     assert math.isnan(relevant["NE"]) and not math.isnan(relevant["LogLoss"])
     other = weft.evaluate({"a": {1: 1.0}}, {"a": {1: 0}}, metrics=NAMES)
@@ -146,7 +146,7 @@ def test_batches_shards_and_resamples_agree():
     names = [*NAMES, "LogLoss(cells=offered)", "LogLoss(average=users)"]
     whole = weft.evaluate(SCORES, TRUTH, metrics=names, bootstrap=30, seed=3, **IDS)
     small = weft.evaluate(SCORES, TRUTH, metrics=names, bootstrap=30, seed=3, batch_size=7, **IDS)
-    for one, other in zip(whole.values, small.values):
+    for one, other in zip(whole.entries, small.entries):
         assert not math.isnan(one.value)
         assert (one.value, one.boot_low, one.boot_high) == pytest.approx(
             (other.value, other.boot_low, other.boot_high), rel=1e-12
@@ -159,7 +159,7 @@ def test_batches_shards_and_resamples_agree():
     for part, evaluator in enumerate(halves):
         evaluator.update(SCORES[part::2], target[part::2], torch.arange(part, USERS, 2))
     halves[0].merge(halves[1])
-    for value in halves[0].compute().values:
+    for value in halves[0].compute().entries:
         assert value.value == pytest.approx(whole[value.name], rel=1e-12)
 
 

@@ -822,7 +822,7 @@ def run(key):
 def look_up(key):
     """The values of a run by name."""
     result = run(key)
-    known = {value.name: value.value for value in result.values}
+    known = {value.name: value.value for value in result.entries}
     return lambda name: known[name] if name in known else result[name]
 
 
@@ -1358,7 +1358,7 @@ def same(one, other):
 
 def full_name(metric, profile):
     """The name under which a result holds what was asked for."""
-    (name,) = {value.metric for value in small([metric], profile=profile).values}
+    (name,) = {value.metric for value in small([metric], profile=profile).entries}
     return name
 
 
@@ -1421,7 +1421,7 @@ def test_finds_values_by_plain_names(profile, tmp_path):
     result = small(covered(profile), profile=profile)
     loaded = weft.load_result(result.save(tmp_path / "result.json"))
     assert loaded.settings["profile"] == profile
-    for value in result.values:
+    for value in result.entries:
         asked = plain(parse_name(value.metric).name) + (f"@{value.k}" if value.k else "")
         for name in (asked + format_labels(value.cell), asked.lower() + format_labels(value.cell)):
             assert name in result and name in loaded
@@ -1753,7 +1753,7 @@ def test_profiles_do_not_change_custom_metrics(profile):
     )
     assert (result[f"Depth@{K}"], result[f"Depth(gain=linear)@{K}"]) == (K, 2 * K)
     assert result[f"Bolder@{K}"] == pytest.approx(small("nDCG")[f"nDCG@{K}"], rel=1e-12)
-    names = [value.metric for value in result.values]
+    names = [value.metric for value in result.entries]
     assert names[:3] == ["Depth", "Depth(gain=linear)", "Bolder"]
 
 

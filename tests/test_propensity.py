@@ -82,7 +82,7 @@ def test_notes_effective_sample_size_and_clipped_weight():
 def test_equal_propensities_give_plain_metrics():
     names = ["IPSRecall(power=0)", "SNIPSRecall(power=0)", "Recall"]
     names += ["IPSDCG(clip=1)", "DCG(gain=binary)"]
-    one, two, three, four, five = (value.value for value in run(names, ties="expected").values)
+    one, two, three, four, five = (value.value for value in run(names, ties="expected").entries)
     assert one == two == three and four == five
 
 
@@ -106,7 +106,7 @@ def test_expected_ties_floor_and_ceiling_are_those_of_all_orders(name):
 
     result = evaluate(scores, skill=True, per_user=True)
     tied = evaluate(np.ones((1, 6)), ties="expected")
-    for value in result.values:
+    for value in result.entries:
         values = result.per_user[value.name]
         assert value.floor == pytest.approx(values.mean(), abs=1e-12), value.name
         assert value.ceiling == pytest.approx(values.max(), abs=1e-12), value.name
@@ -145,7 +145,7 @@ def test_sampled_negatives_estimate_the_ranks_among_all_items(estimator):
 
 def test_train_that_is_empty():
     result = run(NAMES, train={"a": []})
-    assert all(np.isnan(value.value) for value in result.values)
+    assert all(np.isnan(value.value) for value in result.entries)
     assert any("train, of which propensities are estimated, is empty" in n for n in result.notes)
     assert not any("effective sample size" in note for note in result.notes)
 

@@ -42,7 +42,7 @@ def test_scores_and_complete_lists_agree():
         scores, TRUTH, metrics=NAMES, users=list(TRUTH), items=list(range(9)), mask_seen=False
     )
     listed = weft.evaluate(LISTS, TRUTH, metrics=NAMES, candidates="listed")
-    for value in dense.values:
+    for value in dense.entries:
         assert value.value == pytest.approx(listed[value.name], rel=1e-12), value.name
 
 

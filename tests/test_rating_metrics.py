@@ -91,7 +91,7 @@ def test_equal_ratings_or_scores_have_no_correlation(constant, average):
     metrics = [f"{name}(average={average})" for name in POOLED]
     varied, equal = [0.3, 0.1, 0.7, 0.2, 0.9, 0.4, 1.1], [constant] * 7
     for result in (evaluate(varied, equal, metrics), evaluate(equal, equal, metrics)):
-        assert all(math.isnan(value.value) for value in result.values)
+        assert all(math.isnan(value.value) for value in result.entries)
     constant_scores = evaluate(equal, varied, metrics)
     assert math.isnan(constant_scores[metrics[2]])
     assert constant_scores[metrics[1]] == pytest.approx(0, abs=1e-9)
@@ -140,7 +140,7 @@ def test_states_merge_and_resample():
     for part, evaluator in enumerate(halves):
         evaluator.update(scores[part::2], ratings[part::2], torch.arange(part, users, 2))
     halves[0].merge(halves[1])
-    for value in halves[0].compute().values:
+    for value in halves[0].compute().entries:
         assert value.value == pytest.approx(whole[value.name], rel=1e-12)
-    for value in whole.values:
+    for value in whole.entries:
         assert value.boot_low < value.value < value.boot_high, value.name

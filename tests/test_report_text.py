@@ -50,7 +50,7 @@ def with_total(of, value, metric="Gini@10", **about):
     """The same with a metric that has no values per user."""
     plain, _, k = metric.partition("@")
     entry = MetricValue(plain, int(k), value, **({"higher_is_better": False} | about))
-    return replace(of, values=(entry, *of.values))
+    return replace(of, entries=(entry, *of.entries))
 
 
 ALS, KNN, POP = result("als", 0.3), result("knn", 0.25, shift=7), result("pop", 0.29, shift=7)
@@ -250,7 +250,7 @@ def test_verdict_of_a_metric_that_was_not_compared():
     def both(name, mean, shift):
         one, other = result(name, mean, shift=shift), result(name, mean, "MRR@10", shift=shift)
         table = one.per_user.with_columns(other.per_user["MRR@10"])
-        return Result((*one.values, *other.values), name, per_user=table)
+        return Result((*one.entries, *other.entries), name, per_user=table)
 
     comparison = weft.compare([both("als", 0.3, 0), both("knn", 0.25, 7)], metrics="MRR@10")
     verdict = words.verdict(ReportContext.from_result(comparison), "nDCG@10")
@@ -366,7 +366,7 @@ def test_verdict_names_the_test(settings, how):
 )
 def test_texts_name_the_family_of_tests(settings, how, caption):
     models = [
-        joined(one, result(one.name, 0.2 + one.values[0].value, "MRR@10", shift=at))
+        joined(one, result(one.name, 0.2 + one.entries[0].value, "MRR@10", shift=at))
         for at, one in enumerate((ALS, KNN, POP))
     ]
     comparison = weft.compare(models, **settings)
@@ -387,7 +387,7 @@ def test_texts_name_the_family_of_tests(settings, how, caption):
 
 def joined(*results):
     """One Result with the metrics of several."""
-    values = tuple(value for one in results for value in one.values)
+    values = tuple(value for one in results for value in one.entries)
     table = results[0].per_user.with_columns(*(one.per_user[:, 1] for one in results[1:]))
     return Result(values, results[0].name, per_user=table)
 
@@ -466,7 +466,8 @@ def test_omits_meaningless_percentages():
         "0.299 above knn;" in first(ALS, result("knn", 0.001, shift=7)).sentence
     )  # of nearly nothing
     auc = [
-        replace(one, values=(replace(one.values[0], metric="GAUC", k=None),)) for one in (ALS, KNN)
+        replace(one, entries=(replace(one.entries[0], metric="GAUC", k=None),))
+        for one in (ALS, KNN)
     ]
     assert (
         "0.050 above knn with"
@@ -735,7 +736,7 @@ def values(results):
     return {
         (one.name, value.name): (value.value, value.std_error, value.bca_low)
         for one in results
-        for value in one.values
+        for value in one.entries
     }
 
 

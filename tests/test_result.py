@@ -7,6 +7,7 @@ import math
 import os
 import platform
 import re
+from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
@@ -111,11 +112,41 @@ def test_missing_values_raise_a_helpful_key_error(result, name, says):
         result[name]
 
 
+def test_results_are_mappings(result, undefined):
+    names = [value.name for value in result.entries]
+    values = [value.value for value in result.entries]
+    assert isinstance(result, Mapping) and [*result] == [*result.keys()] == names
+    assert [*result.values()] == values and dict(result) == dict(zip(names, values))
+    assert all(type(value) is float for value in dict(result).values())
+    assert [*result.items()] == [*zip(names, values)] and {**result} == dict(result)
+    assert result.get("ndcg@2") == result["nDCG@2"] and result.get("MAP@2") is None
+    assert result.get("MAP@2", 0.5) == 0.5 and result.get("no (name", 1) == 1
+    assert "nDCG@2" in result and "MAP@2" not in result and "no (name" not in result
+    name = next(name for name, value in undefined.items() if math.isnan(value))
+    assert name in undefined and math.isnan(undefined.get(name, 0))
+
+
+def test_equality_is_that_of_names_and_values(result, undefined):
+    assert result == dict(result) and dict(result) == result
+    assert result == dataclasses.replace(result, name="other", counts={})
+    less = dataclasses.replace(result, entries=result.entries[1:])
+    assert result != less and less != result and result != 1 and result != undefined
+    first = dataclasses.replace(result.entries[0], value=0.123)
+    assert result != dataclasses.replace(result, entries=(first, *result.entries[1:]))
+    assert any(map(math.isnan, undefined.values()))
+    assert undefined == dataclasses.replace(
+        undefined, entries=tuple(dataclasses.replace(value) for value in undefined.entries)
+    )
+    assert undefined != dict.fromkeys(undefined, 0.0)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(result)
+
+
 def test_results_are_frozen(result):
     with pytest.raises(dataclasses.FrozenInstanceError):
         result.name = "other"
     with pytest.raises(dataclasses.FrozenInstanceError):
-        result.values[0].value = 1.0
+        result.entries[0].value = 1.0
 
 
 # --------------------------------------------------------------------------------------------------
@@ -169,7 +200,7 @@ def test_empty_results_have_the_same_schema(result):
 
 
 def equal(one, other):
-    assert repr(one.values) == repr(other.values)  # NaN equals NaN here, and every digit counts
+    assert repr(one.entries) == repr(other.entries)  # NaN equals NaN here, and every digit counts
     assert (one.name, dict(one.counts), one.notes) == (other.name, dict(other.counts), other.notes)
     assert dict(one.settings) == dict(other.settings) and dict(one.provenance) == dict(
         other.provenance
@@ -524,7 +555,7 @@ def test_html_shows_the_values_of_the_text(result, undefined):
     for shown in (result, undefined):
         html = shown._repr_html_()
         assert html.count("<tr>") == len(shown) + 1
-        assert all(f"{value.value:.4f}" in html for value in shown.values)
+        assert all(f"{value.value:.4f}" in html for value in shown.entries)
         assert all(note in html for note in shown.notes)
         assert ("0 users" in html) == ("0 users" in repr(shown))
     assert (

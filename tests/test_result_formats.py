@@ -267,7 +267,7 @@ def test_tables_fit_the_terminal_with_whole_numbers(count, width):
     assert max(map(len, text.splitlines())) <= width
     assert [line for line in text.splitlines() if line != line.rstrip()] == []
     for one in results:
-        for value in one.values:
+        for value in one.entries:
             assert f"{value.value:.4f}" in text
             if "± and" in text or count == 1:
                 assert re.search(rf"{value.value:.4f}[* ] ± {1.959964 * value.std_error:.4f}", text)

@@ -238,8 +238,8 @@ def test_all_metrics_match_masked_scores(ties, masked):
     for user, items in pairs(draw(truth, train=train, num_negatives=9, items=60, seed=4)).items():
         dense[user, list(items)] = scores[user, list(items)]
     expected = weft.evaluate(dense, truth, **common)
-    assert [value.name for value in found.values] == [value.name for value in expected.values]
-    for one, other in zip(found.values, expected.values):
+    assert [value.name for value in found.entries] == [value.name for value in expected.entries]
+    for one, other in zip(found.entries, expected.entries):
         assert (one.value, one.std_error, one.users) == pytest.approx(
             (other.value, other.std_error, other.users), abs=1e-12, nan_ok=True
         ), one.name
@@ -264,8 +264,8 @@ def test_values_do_not_depend_on_execution():
     expected = weft.evaluate(scores, truth, **common)
     for batch_size in (1, 7, 50):
         found = weft.evaluate(scores, truth, batch_size=batch_size, **common)
-        assert [value.value for value in found.values] == pytest.approx(
-            [value.value for value in expected.values], abs=1e-12
+        assert [value.value for value in found.entries] == pytest.approx(
+            [value.value for value in expected.entries], abs=1e-12
         )
         assert (
             found.provenance["fingerprint"]["candidates"]
@@ -326,8 +326,8 @@ def test_drawn_candidates_as_frame_give_the_same_values(how):
     assert frame.schema == {"user": pl.String, "item": pl.String} and frame["user"].n_unique() == 40
     for strategy in ("full", "sampled"):
         found = weft.evaluate(scores, truth, candidates=frame, strategy=strategy, **common)
-        assert [value.value for value in found.values] == pytest.approx(
-            [value.value for value in expected.values], nan_ok=True
+        assert [value.value for value in found.entries] == pytest.approx(
+            [value.value for value in expected.entries], nan_ok=True
         )
         assert (
             found.provenance["fingerprint"]["candidates"]
@@ -348,9 +348,9 @@ def test_drawn_candidates_as_frame_give_the_same_values(how):
     listed = weft.evaluate(
         rows, truth, candidates="listed", mask_seen=True, **{**common, "metrics": RANKED}
     )
-    same = {value.name: value.value for value in expected.values}
-    assert {value.name: value.value for value in listed.values} == pytest.approx(
-        {value.name: same[value.name] for value in listed.values}, nan_ok=True
+    same = {value.name: value.value for value in expected.entries}
+    assert {value.name: value.value for value in listed.entries} == pytest.approx(
+        {value.name: same[value.name] for value in listed.entries}, nan_ok=True
     )
 
 
@@ -469,8 +469,8 @@ def test_small_batches_of_many_negatives_give_the_same_values(monkeypatch):
     monkeypatch.setattr("weft.evaluation.runner._show_progress", _recording(taken))
     found = weft.evaluate(scores, truth, **common, progress=True)
     assert sum(taken) == 40 and max(taken) <= 3
-    assert [value.value for value in found.values] == pytest.approx(
-        [value.value for value in expected.values], abs=1e-12
+    assert [value.value for value in found.entries] == pytest.approx(
+        [value.value for value in expected.entries], abs=1e-12
     )
 
 
@@ -531,7 +531,7 @@ def test_random_scores_have_an_auc_of_one_half():
         strategy="sampled",
         num_negatives=20,
     )
-    for value in result.values:
+    for value in result.entries:
         assert abs(value.value - 0.5) < 0.03, value.name
 
 
@@ -579,8 +579,8 @@ def test_lists_with_drawn_candidates():
         for user, row in lists.items()
     }
     expected = weft.evaluate(listed, truth, items=range(60), metrics=["nDCG@5", "Recall@5"])
-    assert [value.value for value in found.values] == pytest.approx(
-        [value.value for value in expected.values]
+    assert [value.value for value in found.entries] == pytest.approx(
+        [value.value for value in expected.entries]
     )
     number = sum(map(len, offered.values()))
     unlisted = number - sum(map(len, listed.values()))
@@ -606,9 +606,9 @@ def test_factors_and_models_with_drawn_candidates(kind):
         **make_labels(40, 60),
     }
     ids = {"users": range(40), "items": range(60)}
-    expected = [value.value for value in weft.evaluate(scores, truth, **common).values]
+    expected = [value.value for value in weft.evaluate(scores, truth, **common).entries]
     found = weft.evaluate(weft.Factors(users, items), truth, **common)
-    assert [value.value for value in found.values] == pytest.approx(expected)
+    assert [value.value for value in found.entries] == pytest.approx(expected)
     asked = []
 
     def model(who, items):
@@ -616,12 +616,12 @@ def test_factors_and_models_with_drawn_candidates(kind):
         return scores[who].gather(1, items)
 
     found = weft.evaluate(model, truth, **ids, **common)
-    assert [value.value for value in found.values] == pytest.approx(expected)
+    assert [value.value for value in found.entries] == pytest.approx(expected)
     assert max(part.shape[1] for part in asked) <= 5  # the truth has up to four cells
     found = weft.evaluate(
         lambda who: scores[who], truth, users=range(40), **common
     )  # its first answer tells how many items
-    assert [value.value for value in found.values] == pytest.approx(expected)
+    assert [value.value for value in found.entries] == pytest.approx(expected)
 
 
 def test_draw_returns_a_frame():

@@ -209,7 +209,7 @@ def test_estimates_from_all_negatives_are_exact(users, data):
     ]
     correction = data.draw(st.sampled_from(CORRECTIONS))
     plain, corrected = (evaluate(users, how, names, [1, 5], 30) for how in (None, correction))
-    for value in plain.values:
+    for value in plain.entries:
         assert corrected[value.name] == pytest.approx(value.value, abs=1e-12)
 
 
@@ -570,7 +570,7 @@ def test_exact_matches_evaluate(name):
     result = weft.evaluate(scores, truth, metrics=[name, "AUC", "GAUC"], top_k=[5, 20])
     ranks = [[item + 1 for item in items] for items in truth.values()]
     found = exact(ranks, num_items=40, metrics=[name, "AUC", "GAUC"], top_k=[5, 20])
-    assert found == pytest.approx({value.name: value.value for value in result.values})
+    assert found == pytest.approx({value.name: value.value for value in result.entries})
 
 
 def test_expectations_of_estimates_match_sums_over_positions():

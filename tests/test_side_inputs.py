@@ -276,14 +276,14 @@ def test_optional_inputs():
 def test_composites_pass_inputs_on():
     names = ["EucDistance(metric_names=[ListRevenue, Recall], utopia_points=[1, 1])"]
     result = weft.evaluate(SCORES, TRUTH, metrics=names, top_k=K, inputs={"price": PRICES})
-    assert len(result) == 1 and not math.isnan(next(iter(result.values)).value)
+    assert len(result) == 1 and not math.isnan(next(iter(result.entries)).value)
 
 
 def test_built_in_inputs_are_entries():
     train = (SCORES < 0.4).int()
     named = weft.evaluate(SCORES, TRUTH, metrics="EPC", top_k=K, train=train)
     entry = weft.evaluate(SCORES, TRUTH, metrics="EPC", top_k=K, inputs={"train": train})
-    assert named.as_dict() == entry.as_dict() and named.notes == entry.notes
+    assert named.to_tensors() == entry.to_tensors() and named.notes == entry.notes
     with pytest.raises(SettingError, match=r"train is given twice, as train= and in inputs="):
         weft.evaluate(SCORES, TRUTH, metrics="EPC", top_k=K, train=train, inputs={"train": train})
 
@@ -530,7 +530,7 @@ def test_configuration(folder):
     agree(result)
     again = config.from_mapping(result.provenance["configuration"])
     (repeated,) = config_run.run(again)
-    assert repeated.as_dict() == result.as_dict()
+    assert repeated.to_tensors() == result.to_tensors()
     text = rerun(ReportContext({"one": result}))[0][1]
     assert "inputs:" in text and "price.csv" in text
 

@@ -86,7 +86,7 @@ def test_lightning_callback():
     )
     loader = torch.utils.data.DataLoader(Users(), batch_size=4)
     logged = trainer.validate(Given(), loader, verbose=False)
-    agree(callback.result, expected.as_json_dict())
+    agree(callback.result, expected)
     name = "ListRevenue@3"
     assert logged[0][f"val_{name}"] == pytest.approx(expected[name], rel=1e-6)
 

@@ -42,7 +42,7 @@ def result(name, values, users=None, metric="MRR@5", **about):
 
 def joined(*results):
     """One Result with the metrics of several."""
-    values = tuple(value for one in results for value in one.values)
+    values = tuple(value for one in results for value in one.entries)
     table = pl.concat(
         [results[0].per_user, *(one.per_user.drop("user") for one in results[1:])], how="horizontal"
     )
@@ -214,7 +214,7 @@ def replaced(one, column, row, value):
     values = one.per_user[column].to_list()
     values[row] = value
     return Result(
-        one.values, one.name, per_user=one.per_user.with_columns(pl.Series(column, values))
+        one.entries, one.name, per_user=one.per_user.with_columns(pl.Series(column, values))
     )
 
 
@@ -364,7 +364,7 @@ def test_matches_integer_ids_of_any_width(pair):
     for kind in (pl.Int32, pl.UInt64, pl.UInt8):
         other = result("b", b)
         other = Result(
-            other.values, "b", per_user=other.per_user.with_columns(pl.col("user").cast(kind))
+            other.entries, "b", per_user=other.per_user.with_columns(pl.col("user").cast(kind))
         )
         assert (
             weft.compare([result("a", a), other]).rows

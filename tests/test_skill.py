@@ -28,7 +28,7 @@ METRICS = [
 
 
 def references(result):
-    return {value.name: (value.floor, value.ceiling) for value in result.values}
+    return {value.name: (value.floor, value.ceiling) for value in result.entries}
 
 
 def test_toy_values():
@@ -47,7 +47,7 @@ def test_toy_values():
     assert floors == pytest.approx(expected, abs=1e-6)
     assert result.entry("Recall@2").ceiling == pytest.approx(8 / 9)
     assert result.entry("Precision@4").ceiling == pytest.approx(7 / 12)
-    for value in result.values:
+    for value in result.entries:
         share = (value.value - value.floor) / (value.ceiling - value.floor)
         assert value.skill == pytest.approx(share)
 
@@ -76,7 +76,7 @@ def test_floor_and_ceiling_are_mean_and_best_of_all_orders(name):
         result = weft.evaluate(
             scores, metrics=name, top_k=cutoffs, skill=True, per_user=True, **data
         )
-        for value in result.values:
+        for value in result.entries:
             values = result.per_user[value.name].to_numpy()
             expected = [values.mean(), values.mean(), best(values)]
             found = [value.value, value.floor, value.ceiling]
@@ -87,7 +87,7 @@ def test_values_are_the_same_with_and_without_skill():
     settings = {"train": TRAIN, "metrics": METRICS, "top_k": [2, 4], "bootstrap": 20, "seed": 5}
     plain = weft.evaluate(SCORES, TRUTH, **settings)
     other = weft.evaluate(SCORES, TRUTH, skill=True, **settings)
-    for one, two in zip(plain.values, other.values, strict=True):
+    for one, two in zip(plain.entries, other.entries, strict=True):
         assert (one.value, one.std_error, one.bca_low) == (two.value, two.std_error, two.bca_low)
         assert math.isnan(one.floor) and math.isnan(one.ceiling) and math.isnan(one.skill)
     assert "skill" not in plain.settings and other.settings["skill"] is True
@@ -96,7 +96,7 @@ def test_values_are_the_same_with_and_without_skill():
 def test_only_accuracy_metrics_of_positions_have_them():
     names = ["nDCG", "Gini", "F1", "ItemCoverage", "RMSE", "AUC"]
     result = weft.evaluate(SCORES, TRUTH, train=TRAIN, metrics=names, top_k=4, skill=True)
-    assert [value.metric for value in result.values if not math.isnan(value.floor)] == ["nDCG"]
+    assert [value.metric for value in result.entries if not math.isnan(value.floor)] == ["nDCG"]
 
 
 def test_metrics_of_authors_have_none():
@@ -109,7 +109,7 @@ def test_metrics_of_authors_have_none():
             return top_k_rel.sum(1) / self.k
 
     result = weft.evaluate(SCORES, TRUTH, metrics=[Own(k=2), OwnPrecision(k=2)], skill=True)
-    assert all(math.isnan(value.floor) for value in result.values)
+    assert all(math.isnan(value.floor) for value in result.entries)
 
 
 # Users a and b have lists, c has none; item 0 of a and b is in train.
@@ -192,7 +192,7 @@ def test_batches_states_and_loops_agree():
     evaluator.update(scores[:1], truth[:1], user_indices=[0])
     other.update(scores[1:], truth[1:], user_indices=[1, 2])
     evaluator.merge(other)
-    for one, two in zip(evaluator.compute().values, expected.values, strict=True):
+    for one, two in zip(evaluator.compute().entries, expected.entries, strict=True):
         for field in ("value", "floor", "ceiling"):
             assert getattr(one, field) == pytest.approx(getattr(two, field), abs=1e-12)
 

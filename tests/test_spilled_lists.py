@@ -84,7 +84,7 @@ def assert_equal_results(path, truth, **options):
 
 def compare_results(found, expected):
     """Check that two results are bit-equal."""
-    for one, other in zip(found.values, expected.values, strict=True):
+    for one, other in zip(found.entries, expected.entries, strict=True):
         assert one.name == other.name
         for field in FIELDS:
             np.testing.assert_array_equal(getattr(one, field), getattr(other, field))

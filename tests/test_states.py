@@ -38,7 +38,7 @@ def alike(result, expected):
     """Equal in every respect but for the order of users and rounding."""
     same(result, expected)
     assert result.settings == expected.settings
-    for value, wanted in zip(result.values, expected.values):
+    for value, wanted in zip(result.entries, expected.entries):
         assert value.interval == pytest.approx(wanted.interval, abs=1e-9, nan_ok=True), value.name
     assert (result.slices is None) == (expected.slices is None)
     if expected.slices is not None:
@@ -117,7 +117,7 @@ def test_drop_keeps_the_first_row_of_a_user():
 def test_drop_matches_count_without_repeated_users(once):
     counted = fed(list(EVERYONE.split(5)), metrics=EVERYTHING, **KEPT).compute()
     assert "repeated_users" not in counted.counts and "repeated_users" not in counted.settings
-    for value, wanted in zip(counted.values, once.values):
+    for value, wanted in zip(counted.entries, once.entries):
         assert value.value == pytest.approx(wanted.value, abs=1e-12, nan_ok=True), value.name
 
 
@@ -179,15 +179,15 @@ def test_forward_numbers_rows_without_user_indices():
 def test_values_as_tensors_under_a_prefix():
     made = fed([EVERYONE])
     plain, named = made.compute(), made.clone(prefix="val_", postfix="/0").compute()
-    assert set(named.as_dict()) == {f"val_{name}/0" for name in plain} and set(
-        plain.as_dict()
+    assert set(named.to_tensors()) == {f"val_{name}/0" for name in plain} and set(
+        plain.to_tensors()
     ) == set(plain)
-    for name, value in plain.as_dict().items():
+    for name, value in plain.to_tensors().items():
         assert value.shape == () and value.dtype == torch.float64
         assert float(value) == pytest.approx(plain[name], abs=0, nan_ok=True)
     assert all(
         name.startswith("b_")
-        for name in made.clone(prefix="a_").clone(prefix="b_").compute().as_dict()
+        for name in made.clone(prefix="a_").clone(prefix="b_").compute().to_tensors()
     )
     assert made.clone(prefix="a_").clone().prefix == "a_"
 
@@ -323,7 +323,7 @@ def test_merged_files_count_users_once(tmp_path):
     ]
     result = weft.merge_states(paths)
     assert result.counts["repeated_users"] == 3
-    for value, wanted in zip(result.values, fed([EVERYONE], **drop).compute().values):
+    for value, wanted in zip(result.entries, fed([EVERYONE], **drop).compute().entries):
         assert value.value == pytest.approx(wanted.value, abs=1e-9, nan_ok=True), value.name
 
 

@@ -182,7 +182,7 @@ def test_results_are_equal_for_any_number_of_threads(source, options):
         for number in (1, 2, 3, 7)
     )
     for other in others:
-        assert [repr(value) for value in other.values] == [repr(value) for value in first.values]
+        assert [repr(value) for value in other.entries] == [repr(value) for value in first.entries]
         assert other.counts == first.counts
         assert other.provenance["fingerprint"] == first.provenance["fingerprint"]
         if first.per_user is not None:
@@ -207,7 +207,7 @@ def test_models_may_return_the_same_memory():
 
     settings = {"metrics": METRICS, "top_k": [5], "batch_size": 10}
     expected = weft.evaluate(SCORES, TRUTH, **settings, threads=1)
-    assert weft.evaluate(score, TRUTH, **settings, threads=3).values == expected.values
+    assert weft.evaluate(score, TRUTH, **settings, threads=3).entries == expected.entries
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])
@@ -260,7 +260,7 @@ def test_resumed_evaluation_is_equal_for_any_number_of_threads(monkeypatch, tmp_
         with pytest.raises(KeyboardInterrupt):
             weft.evaluate(MANY, LARGE_TRUTH, **settings, threads=number)
     resumed = weft.evaluate(MANY, LARGE_TRUTH, **settings, threads=number)
-    assert resumed.values == expected.values and resumed.counts == expected.counts
+    assert resumed.entries == expected.entries and resumed.counts == expected.counts
 
 
 def test_team_shares_loops_and_runs_tasks_ahead():

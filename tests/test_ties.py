@@ -132,7 +132,7 @@ def test_expected_is_the_mean_of_all_orders(name):
     )
     tied = torch.tensor([[1.0, 1.0, 1.0, 0.0, 0.0]])
     expected = weft.evaluate(tied, {0: rated}, ties="expected", train=train, **settings)
-    for value in expected.values:
+    for value in expected.entries:
         mean = every.per_user[value.name].mean()
         assert value.value == pytest.approx(mean, abs=1e-12), value.name
 
@@ -272,8 +272,8 @@ def test_random_approaches_expected():
     )
     expected = problem.run(specs, [1, 4, 9], ties="expected")
     drawn = [problem.run(specs, [1, 4, 9], ties="random", seed=seed) for seed in range(8)]
-    for number, value in enumerate(expected.values):
-        found = [result.values[number] for result in drawn]
+    for number, value in enumerate(expected.entries):
+        found = [result.entries[number] for result in drawn]
         error = math.sqrt(sum(one.std_error**2 for one in found)) / 8
         assert np.mean([one.value for one in found]) == pytest.approx(
             value.value, rel=0, abs=4 * error + 1e-9
@@ -303,7 +303,7 @@ def test_every_rule_lies_between_the_bounds(problem, k):
 def test_auc_does_not_depend_on_the_rule(problem):
     specs = [spec for spec in SPECS if spec[0] in ("AUC", "GAUC")]
     runs = [
-        [value.value for value in problem.run(specs, (), ties=ties).values] for ties in TIE_RULES
+        [value.value for value in problem.run(specs, (), ties=ties).entries] for ties in TIE_RULES
     ]
     assert all(run == pytest.approx(runs[0], rel=0, abs=0, nan_ok=True) for run in runs)
 
@@ -317,8 +317,8 @@ def test_auc_of_constant_scores_is_one_half(dtype, ties):
         {"a": {0: 1.0}, "b": {4: 1.0, 1: 2.0}, "c": {2: 1.0}},
     )
     result = problem.run([spec for spec in SPECS if spec[0] in ("AUC", "GAUC")], (), ties=ties)
-    assert len(result.values) == 7
-    assert [value.value for value in result.values] == close([0.5] * 7)
+    assert len(result.entries) == 7
+    assert [value.value for value in result.entries] == close([0.5] * 7)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -349,7 +349,7 @@ def test_expected_does_not_depend_on_the_position_of_the_target():
         for item in range(10)
     ]
     assert all(
-        [value.value for value in run.values] == close([value.value for value in runs[0].values])
+        [value.value for value in run.entries] == close([value.value for value in runs[0].entries])
         for run in runs
     )
     assert runs[0]["HitRate@3"] == close(3 / 10) and runs[0]["MRR@3"] == close(
@@ -386,7 +386,9 @@ def test_expected_does_not_depend_on_item_order(problem, k, data):
         problem.scores[:, list(columns)], problem.users, truth, train, problem.threshold
     )
     here, there = (one.run(AVERAGED_SPECS, [k], ties="expected") for one in (problem, moved))
-    assert [value.value for value in here.values] == close([value.value for value in there.values])
+    assert [value.value for value in here.entries] == close(
+        [value.value for value in there.entries]
+    )
 
 
 @quick(15)
@@ -425,6 +427,6 @@ def test_minus_zero_ties_with_zero(dtype, ties):
         for scores in (rows, rows + 0.0)
     )
     assert rows.signbit().sum() == 32 + 80 and (rows + 0.0).signbit().sum() == 32
-    for mine, other in zip(signed.values, plain.values):
+    for mine, other in zip(signed.entries, plain.entries):
         assert mine.value == close(other.value), mine.name
     assert signed.counts["ties@3"] == 32 and signed.counts["ties@1"] == 32

@@ -27,7 +27,7 @@ def evaluate(preds, target, **more):
     evaluator.update(preds, target, **more)
     alone = weft.metrics.nDCG(k=3)
     alone.update(preds, target, **more)
-    values = evaluator.compute().as_json_dict()
+    values = dict(evaluator.compute())
     assert float(alone.compute()) == values["nDCG@3"]
     return values
 
@@ -84,9 +84,9 @@ def test_values_have_a_json_form():
     evaluator = weft.Evaluator(["nDCG@3", "Recall@3"], prefix="val_")
     evaluator.update(SCORES, ITEMS)
     result = evaluator.compute()
-    values = json.loads(json.dumps(result.as_json_dict()))
-    assert values == {name: float(value) for name, value in result.as_dict().items()}
-    assert list(values) == ["val_nDCG@3", "val_Recall@3"]
+    values = json.loads(json.dumps(result.to_dict()))["values"]
+    assert [value["value"] for value in values] == list(result.values())
+    assert [*result.to_tensors()] == ["val_nDCG@3", "val_Recall@3"]
     evaluator.reset()
     evaluator.update(SCORES, [[]] * 6)
-    assert set(evaluator.compute().as_json_dict().values()) == {None}
+    assert {value["value"] for value in evaluator.compute().to_dict()["values"]} == {None}

@@ -64,7 +64,7 @@ def test_values_by_label_in_the_result(metric, tmp_path):
         assert result[f"{name}@{k}[second]"] == second
         assert result.entry(f"{name}@{k}[first]").cell == ("first",)
     assert f"{name}@2" not in list(result)
-    assert f"{name}@6[second]" in result.as_dict()
+    assert f"{name}@6[second]" in result.to_tensors()
     assert "[first]" in str(result)
     result.save(tmp_path / "result.json")
     rows = json.loads((tmp_path / "result.json").read_text())["values"]
@@ -107,8 +107,8 @@ def test_values_by_label_in_partitions():
     options = {"metrics": ["HalfHits@4"], "missing_lists": "skip"}
     expected = weft.evaluate(lists, truth, **options)
     found = evaluate_partitions(lists, truth, **options)
-    assert found.as_dict() == expected.as_dict()
-    assert set(found.as_dict()) == {"HalfHits@4[first]", "HalfHits@4[second]"}
+    assert found.to_tensors() == expected.to_tensors()
+    assert set(found.to_tensors()) == {"HalfHits@4[first]", "HalfHits@4[second]"}
 
 
 @pytest.mark.parametrize("metric", [HalfHits, HalfVector])
@@ -122,7 +122,7 @@ def test_nan_scores_make_all_labels_undefined(metric):
     assert all(math.isnan(one) for one in numbers)
     evaluator = weft.Evaluator([metric(4)], nan_scores="nan")
     evaluator.update(scores, TRUTH)
-    assert all(math.isnan(one) for one in evaluator.compute().as_dict().values())
+    assert all(math.isnan(one) for one in evaluator.compute().to_tensors().values())
 
 
 def test_undefined_labels_have_a_note():

@@ -258,7 +258,7 @@ def _canonical_metric(gate: Gate, profile: str | None) -> str:
 def _hint_other_definition(name: str, baseline: Result) -> str:
     """Return a hint if the baseline has the metric with other parameters."""
     wanted = parse_name(split_labels(name)[0])
-    others = [parse_name(value.plain_name) for value in baseline.values]
+    others = [parse_name(value.plain_name) for value in baseline.entries]
     if any((other.name, other.k) == (wanted.name, wanted.k) for other in others):
         return " Other parameters make another metric: evaluate both in the same way."
     return ""

@@ -180,7 +180,7 @@ def _check_model(
     begin(f"evaluating {name}")
     result, failures = repaired.evaluate(settings)
     drafts += [failure.draft(name) for failure in failures]
-    evaluated = () if result is None else result.values
+    evaluated = () if result is None else result.entries
     depths = {value.k for value in evaluated}
     depths |= {spec.k for failure in failures for spec in failure.specs}
     cutoffs = sorted(k for k in depths if k is not None)

@@ -57,7 +57,7 @@ class Evaluator(EvaluatorState):
 
     With `torch.distributed`, `compute` synchronizes all processes: all must call it, and all get
     the same result. `sync_on_compute=False` returns the result of this process alone. `prefix` and
-    `postfix` are added to the names in `Result.as_dict`.
+    `postfix` are added to the names in `Result.to_tensors`.
 
     >>> import torch, weft
     >>> evaluator = weft.Evaluator(metrics=["Precision", "Recall"], top_k=[1, 2])

@@ -83,7 +83,7 @@ def finalize(
     tables = user_tables(state, evaluator, report.users) if settings.per_user else (None, None)
     exposure, popularity = exposure_frames(metric_set.layout, view, evaluator.inputs.get("train"))
     return Result(
-        values=values,
+        entries=values,
         name=report.name,
         counts=counts,
         notes=(*warnings, *report.notes, *notes),
@@ -106,7 +106,7 @@ def _undefined_result(
     """Return a Result in which every value is NaN, because scores were NaN or +inf."""
     nan = math.nan
     return Result(
-        values=tuple(replace(value, value=nan, std_error=nan, parts=()) for value in values),
+        entries=tuple(replace(value, value=nan, std_error=nan, parts=()) for value in values),
         name=report.name,
         counts=counts,
         notes=(

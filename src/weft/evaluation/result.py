@@ -57,13 +57,17 @@ def slice_column(name: str) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Result(ReportMixin):
-    """The values of one model.
+class Result(ReportMixin, Mapping[str, float]):
+    """The values of one model, a mapping of names to floats.
 
     `result["nDCG@10"]` is a float; any spelling of the name is accepted, and under a profile the
-    plain name. `counts` holds the numbers of users and items that were evaluated, left out or
-    suspicious, `notes` explains them in words, `settings` and `provenance` allow to reproduce the
-    numbers.
+    plain name. `dict(result)`, `keys()`, `values()`, `items()`, `get` and `in` are those of a
+    mapping. Two results are equal if they have the same names and values, as dicts are, and
+    undefined equals undefined; model, counts and settings are not compared.
+
+    `entries` has the values with their standard errors, intervals and numbers of users. `counts`
+    holds the numbers of users and items that were evaluated, left out or suspicious, `notes`
+    explains them in words, `settings` and `provenance` allow to reproduce the numbers.
 
     Tables that were not requested are None. `per_user` has a row per user and a column per metric;
     `user_labels` has the same rows: user, activity (train interactions), user_groups (the label),
@@ -76,7 +80,7 @@ class Result(ReportMixin):
     `low` to `high` train interactions, their train interactions and their recommendations.
     """
 
-    values: tuple[MetricValue, ...]
+    entries: tuple[MetricValue, ...]
     name: str = "model"
     counts: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -88,24 +92,34 @@ class Result(ReportMixin):
     popularity: pl.DataFrame | None = None
     user_labels: pl.DataFrame | None = None
     lists: pl.DataFrame | None = None
-    prefix: str = ""  # of the names in `as_dict`
+    prefix: str = ""  # of the names in `to_tensors`
     postfix: str = ""
 
     def __getitem__(self, name: str) -> float:
         return self.entry(name).value
 
     def __contains__(self, name: object) -> bool:
+        return self.get(str(name)) is not None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the value of this name, `default` if it was not evaluated."""
         try:
-            self.entry(str(name))
+            return self[name]
         except (KeyError, SettingError):
-            return False
-        return True
+            return default
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return self.keys() == other.keys() and all(
+            value == other[name] or _are_nan(value, other[name]) for name, value in self.items()
+        )
 
     def __iter__(self) -> Iterator[str]:
-        return (value.name for value in self.values)
+        return (value.name for value in self.entries)
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.entries)
 
     def entry(self, name: str) -> MetricValue:
         """Return the value of this name with its standard error, interval and number of users.
@@ -142,10 +156,10 @@ class Result(ReportMixin):
 
     @cached_property
     def _by_name(self) -> dict[str, MetricValue]:
-        return {value.name: value for value in self.values}
+        return {value.name: value for value in self.entries}
 
-    def as_dict(self) -> dict[str, Tensor]:
-        """Return the values by name as float64 tensors, as loggers and TorchMetrics expect.
+    def to_tensors(self) -> dict[str, Tensor]:
+        """Return the values by name as float64 tensors, as Lightning and TorchMetrics log them.
 
         Names have the prefix and the postfix of the evaluator, such as `val_nDCG@10`.
         """
@@ -155,14 +169,8 @@ class Result(ReportMixin):
             f"{self.prefix}{value.name}{self.postfix}": torch.tensor(
                 value.value, dtype=torch.float64
             )
-            for value in self.values
+            for value in self.entries
         }
-
-    def as_json_dict(self) -> dict[str, float | None]:
-        """Return the values of `as_dict` as numbers for `json.dumps`; None if undefined."""
-        return nan_to_none(
-            {f"{self.prefix}{value.name}{self.postfix}": value.value for value in self.values}
-        )
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per value: metric, k, value, std_error, ci_low, ci_high, users.
@@ -176,7 +184,7 @@ class Result(ReportMixin):
         rows = [
             {column: getattr(value, column) for column in columns}
             | {"metric": value.metric + format_labels(value.cell)}
-            for value in self.values
+            for value in self.entries
         ]
         schema: dict[str, Any] = dict.fromkeys(columns, pl.Float64)
         schema |= {"metric": pl.String, "k": pl.Int64, "users": pl.Int64}
@@ -232,7 +240,7 @@ class Result(ReportMixin):
             "format": FORMAT,
             "version": VERSION,
             "name": self.name,
-            "values": [value.to_dict() for value in self.values],
+            "values": [value.to_dict() for value in self.entries],
             "counts": dict(self.counts),
             "notes": list(self.notes),
             "settings": dict(self.settings),
@@ -248,7 +256,7 @@ class Result(ReportMixin):
     def __repr__(self) -> str:
         skill = self._skill_columns
         rows = [("metric", "k", *_PRINTED, *skill)]
-        for value in self.values:
+        for value in self.entries:
             metric, k = (
                 value.metric + format_labels(value.cell),
                 "" if value.k is None else str(value.k),
@@ -274,7 +282,7 @@ class Result(ReportMixin):
         head = "".join(cell(title, "th") for title in ("metric", *_PRINTED, *skill))
         rows = "".join(
             f"<tr>{''.join(map(cell, (value.name, *_printed(value, skill))))}</tr>"
-            for value in self.values
+            for value in self.entries
         )
         notes = "".join(cell(note, "li") for note in self.notes)
         caption = cell(self.name, "caption")
@@ -282,6 +290,10 @@ class Result(ReportMixin):
 
 
 _PRINTED = ("value", "95 % interval", "users")
+
+
+def _are_nan(*values: object) -> bool:
+    return all(isinstance(value, float) and math.isnan(value) for value in values)
 
 
 def _printed(value: MetricValue, skill: Sequence[str]) -> tuple[str, ...]:

@@ -125,7 +125,7 @@ def _read_fields(
     provenance = _read_provenance(document["provenance"])
     digests = check_mapping(document.get(_DIGESTS, {}), _DIGESTS)  # missing from older files
     fields = {
-        "values": values,
+        "entries": values,
         "name": check_text(document["name"], "name"),
         "counts": {name: check_whole(one, f"counts[{name!r}]") for name, one in counts.items()},
         "settings": _read_settings(document["settings"]),

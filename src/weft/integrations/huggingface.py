@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.errors import InputError, SettingError
 from weft.evaluation.evaluator import Evaluator
+from weft.evaluation.metric_value import nan_to_none
 from weft.evaluation.result import Result
 
 Inputs = Callable[[Any], Mapping[str, Any]]
@@ -44,13 +45,19 @@ class ComputeMetrics:
         self.result: Result | None = None
 
     def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float | None]:
-        """Add a batch. Return the values by name if it is the last one, else an empty dict."""
+        """Add a batch. Return the values by name after the last one, else an empty dict.
+
+        Undefined values are None.
+        """
         self._evaluator.update(**self._inputs(prediction))
         if not compute_result:
             return {}
         self.result = result = self._evaluator.compute()
         self._evaluator.reset()
-        return result.as_json_dict()
+        return {
+            f"{result.prefix}{name}{result.postfix}": value
+            for name, value in nan_to_none(result).items()
+        }
 
 
 def _read_prediction(prediction: Any) -> dict[str, Any]:

@@ -319,7 +319,7 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
                 on_epoch=True,
             )
 
-        for value in result.values:
+        for value in result.entries:
             name = f"{value.name}{result.postfix}"
             log(name, value.value, prog_bar=value.plain_name in self.prog_bar)
             if self.log_std_errors and not math.isnan(value.std_error):

@@ -248,10 +248,10 @@ def _evaluate_example(spec: MetricSpec, tool: str | None) -> tuple[str, str]:
 
 
 def _format_values(result: Result) -> str:
-    if not result.values[0].cell:
-        return f"{result.values[0].value:.4f}"
+    if not result.entries[0].cell:
+        return f"{result.entries[0].value:.4f}"
     return ", ".join(
-        f"{format_labels(value.cell)[1:-1]}: {value.value:.4f}" for value in result.values
+        f"{format_labels(value.cell)[1:-1]}: {value.value:.4f}" for value in result.entries
     )
 
 

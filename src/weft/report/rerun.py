@@ -140,7 +140,7 @@ def _inputs(result: Result) -> list[str]:
     if "users_without_group" in result.counts:
         names.add("user_groups")
     recorded = {name for name, digest in fingerprint.items() if digest is not None}
-    for value in result.values:
+    for value in result.entries:
         try:
             names |= prototype(parse_name(value.plain_name)).missing_inputs(recorded)
         except SettingError:  # not registered here
@@ -158,7 +158,7 @@ def _other_inputs(result: Result) -> list[str]:
 
 def _metric_arguments(result: Result) -> list[str]:
     """Return the arguments `metrics` and, if the metrics share their cut-offs, `top_k`."""
-    names = result.settings.get("metrics") or [value.plain_name for value in result.values]
+    names = result.settings.get("metrics") or [value.plain_name for value in result.entries]
     metrics, cutoffs = _factor_cutoffs(names)
     return [f"metrics={metrics!r}", *([f"top_k={cutoffs!r}"] if cutoffs else [])]
 

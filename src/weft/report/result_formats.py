@@ -42,7 +42,7 @@ def summary(results: Sequence[Result]) -> pl.DataFrame:
         {column: getattr(value, column) for column in columns[2:]}
         | {"model": result.name, "metric": value.metric + format_labels(value.cell)}
         for result in results
-        for value in result.values
+        for value in result.entries
     ]
     schema: dict[str, Any] = dict.fromkeys(columns, pl.Float64)
     schema |= {"model": pl.String, "metric": pl.String, "k": pl.Int64, "users": pl.Int64}
@@ -149,7 +149,7 @@ class MetricRow:
 def metric_rows(results: Sequence[Result]) -> list[MetricRow]:
     """Return every metric of any of the models, in order."""
     names = list(dict.fromkeys(name for result in results for name in result))
-    by_name = [{value.name: value for value in result.values} for result in results]
+    by_name = [{value.name: value for value in result.entries} for result in results]
     return [MetricRow(name, tuple(values.get(name) for values in by_name)) for name in names]
 
 

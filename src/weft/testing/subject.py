@@ -106,7 +106,7 @@ class Subject:
             rows = slice(start, start + batch)
             evaluator.update(scores[rows], target[rows], users[rows])
         try:
-            return {value.name: value.value for value in evaluator.compute().values}
+            return dict(evaluator.compute())
         except InputError as error:
             raise AssertionError(f"{spec}: {error}") from None
 

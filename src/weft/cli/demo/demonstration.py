@@ -28,8 +28,8 @@ SHOWN_CUTOFF = 10  # of the table in the terminal
 
 def shorten_result(result: Result) -> Result:
     """Return the part of a result that fits a terminal: one cut-off, no values by label."""
-    values = (value for value in result.values if value.k in (None, SHOWN_CUTOFF))
-    return replace(result, values=tuple(value for value in values if not value.cell), slices=None)
+    values = (value for value in result.entries if value.k in (None, SHOWN_CUTOFF))
+    return replace(result, entries=tuple(value for value in values if not value.cell), slices=None)
 
 
 def run(step: Callable[[str], None]) -> list[Result]:

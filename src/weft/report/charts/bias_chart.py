@@ -132,7 +132,7 @@ def _find_disparities(context: ReportContext) -> dict[str, _Disparity]:
     """Return every metric of bias disparity that is defined for some cell."""
     found: dict[str, _Disparity] = {}
     for model, result in context.results.items():
-        for value in result.values:
+        for value in result.entries:
             if value.metric.startswith(_METRICS) and len(value.cell) == 2:
                 found.setdefault(value.plain_name, {}).setdefault(model, {})[value.cell] = value
     known = {name: disparity for name, disparity in found.items() if finite_values(disparity)}

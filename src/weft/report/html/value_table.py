@@ -160,7 +160,7 @@ def _comparison_legend(context: ReportContext) -> list[str]:
 
 
 def _interval_legend(context: ReportContext) -> list[str]:
-    values = (value for result in context.results.values() for value in result.values)
+    values = (value for result in context.results.values() for value in result.entries)
     kinds = {value.interval.kind for value in values if not value.cell}
     texts = {
         "± half the width of the normal 95 % interval": "normal" in kinds,

@@ -72,7 +72,8 @@ def comparison_verdicts(comparison: Comparison) -> list[Verdict]:
     """Return the verdicts on the headlines of the compared metrics."""
     results = {
         model: replace(
-            result, values=tuple(value for value in result.values if value.name in comparison.means)
+            result,
+            entries=tuple(value for value in result.entries if value.name in comparison.means),
         )
         for model, result in comparison.results.items()
     }
