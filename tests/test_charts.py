@@ -492,6 +492,25 @@ def test_gains_need_groups():
     assert "gains" not in [one.kind for one in figures(ReportContext(results))]
 
 
+def test_without_a_kind_the_best_chart_of_the_data_is_drawn():
+    assert figure(THREE).kind == "cutoffs"
+    one_cutoff = {
+        name: replace(one, entries=tuple(value for value in one.entries if value.k in (None, 10)))
+        for name, one in THREE.results.items()
+    }
+    assert figure(ReportContext(one_cutoff)).kind == "values"
+    alone = ReportContext({"als": one_cutoff["als"]})
+    assert alone.results["als"].slices is not None and figure(alone).kind == "slices"
+    unsliced = replace(one_cutoff["als"], slices=None)
+    assert figure(ReportContext({"als": unsliced})).kind == "values"
+    assert figure(THREE, x="Gini@10").kind == "tradeoff"  # the only one with this option
+    assert figure(THREE, width=300, metric="ARP").kind == "cutoffs"
+    with pytest.raises(SettingError, match=r"no kind of chart has the options metrc.*'metric'"):
+        figure(THREE, metrc="Recall")
+    with pytest.raises(MissingInput, match="no value to draw"):
+        Result(()).plot()
+
+
 def test_cutoffs_need_several_cutoffs():
     values = (MetricValue("nDCG", 10, 0.5), MetricValue("GAUC", None, 0.7))
     with pytest.raises(MissingInput, match=r"top_k=\[5, 10, 20\]"):

@@ -7,9 +7,11 @@ import math
 import os
 import platform
 import re
+import sys
 from collections.abc import Mapping
 
 import numpy as np
+import pandas
 import polars as pl
 import pytest
 import scipy.sparse as sp
@@ -17,7 +19,7 @@ import torch
 
 import weft
 from metric_cases import by_position
-from weft.errors import InputError
+from weft.errors import InputError, MissingExtra
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
 
@@ -154,7 +156,9 @@ def test_results_are_frozen(result):
 
 def test_to_frame(result):
     frame = result.to_frame()
+    assert frame["model"].unique().to_list() == ["mine"]
     assert frame.schema == {
+        "model": pl.String,
         "metric": pl.String,
         "k": pl.Int64,
         "value": pl.Float64,
@@ -184,6 +188,32 @@ def test_to_frame(result):
                 row["value"] + 1.959964 * row["std_error"], abs=1e-15
             )
         assert row["users"] == USERS
+
+
+def test_to_pandas_needs_no_pyarrow(result, undefined, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    frame = result.to_pandas()
+    rows = [dict(zip(frame.columns, row)) for row in frame.itertuples(index=False)]
+    for row, expected in zip(rows, result.to_frame().iter_rows(named=True), strict=True):
+        for name, value in expected.items():
+            is_missing = value is None or value != value
+            assert pandas.isna(row[name]) if is_missing else row[name] == value
+    assert str(frame["k"].dtype) == str(frame["users"].dtype) == "Int64"
+    assert frame["value"].dtype == "float64" and list(undefined.to_pandas().columns) == [
+        *result.to_frame().columns
+    ]
+    other = evaluate(scores=-SCORES, per_user=True, name="other")
+    compared = weft.compare([result, other])
+    frame = compared.to_pandas()
+    assert list(frame.columns) == compared.to_frame().columns
+    assert frame["p_value"].to_list() == compared.to_frame()["p_value"].to_list()
+    assert str(frame["significant"].dtype) == "boolean"
+
+
+def test_to_pandas_without_pandas(result, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtra, match="pip install pandas"):
+        result.to_pandas()
 
 
 def test_undefined_values_are_nan_in_the_frame(undefined):

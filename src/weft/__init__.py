@@ -149,6 +149,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("weft")
     if name not in _HOMES:
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
     home = _HOMES[name]

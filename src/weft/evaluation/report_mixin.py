@@ -28,9 +28,11 @@ class ReportMixin:
             write(text, path)
         return text
 
-    def plot(self, kind: str, **options: Any) -> TopLevelMixin:
+    def plot(self, kind: str | None = None, **options: Any) -> TopLevelMixin:
         """Return a chart of the report as an Altair chart.
 
+        Without a kind, it is the first of cutoffs, slices (of one model), values, tradeoff and the
+        further kinds that the evaluation has data for and that has all of the options.
         `.save("chart.svg")` writes it as SVG, PNG or PDF, by the name of the file. Needs the extra
         `weft[report]`; `docs/report.md` lists all kinds and their options.
         """

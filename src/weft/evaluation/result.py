@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.data.pandas_frames import to_pandas
 from weft.errors import SettingError, check_path, did_you_mean, escape_controls
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.metric_value import BOOTSTRAP_COLUMNS, SKILL_COLUMNS, MetricValue, nan_to_none
@@ -173,7 +174,7 @@ class Result(ReportMixin, Mapping[str, float]):
         }
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row per value: metric, k, value, std_error, ci_low, ci_high, users.
+        """Return one row per value: model, metric, k, value, std_error, ci_low, ci_high, users.
 
         If users were resampled, also boot_low, boot_high (percentiles), bca_low, bca_high and
         boot_std_error; with `skill=True`, also floor, ceiling and skill.
@@ -183,12 +184,16 @@ class Result(ReportMixin, Mapping[str, float]):
         columns = (*_VALUE_COLUMNS, *self.further_columns)
         rows = [
             {column: getattr(value, column) for column in columns}
-            | {"metric": value.metric + format_labels(value.cell)}
+            | {"model": self.name, "metric": value.metric + format_labels(value.cell)}
             for value in self.entries
         ]
-        schema: dict[str, Any] = dict.fromkeys(columns, pl.Float64)
-        schema |= {"metric": pl.String, "k": pl.Int64, "users": pl.Int64}
+        schema: dict[str, Any] = dict.fromkeys(("model", *columns), pl.Float64)
+        schema |= {"model": pl.String, "metric": pl.String, "k": pl.Int64, "users": pl.Int64}
         return pl.DataFrame(rows, schema=schema)
+
+    def to_pandas(self) -> Any:
+        """Return the rows of `to_frame` as a pandas frame; pyarrow is not needed."""
+        return to_pandas(self.to_frame())
 
     @property
     def further_columns(self) -> tuple[str, ...]:

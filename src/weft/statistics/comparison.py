@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.data.pandas_frames import to_pandas
 from weft.errors import SettingError, check_choice, check_path, escape_controls, read_list
 from weft.evaluation.atomic_files import Writer, text_writer, write_files
 from weft.evaluation.report_mixin import ReportMixin
@@ -110,6 +111,10 @@ class Comparison(ReportMixin):
         return pl.DataFrame(
             {name: [row[name] for row in self.rows] for name in types}, schema=types
         )
+
+    def to_pandas(self) -> Any:
+        """Return the rows of `to_frame` as a pandas frame; pyarrow is not needed."""
+        return to_pandas(self.to_frame())
 
     def front_frame(self) -> pl.DataFrame:
         """Return a row per Hypervolume and model: front, model, on_front, hypervolume (of it)."""

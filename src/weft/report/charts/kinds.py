@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from weft.errors import MissingInput, SettingError, check_choice, check_int, did_you_mean
@@ -31,6 +32,8 @@ KINDS: dict[str, Callable[..., Figure]] = {
     "popularity": popularity,
     "bias": bias,
 }
+# The kinds to choose from if none is given, the best ones first.
+_PREFERRED = ("cutoffs", "slices", "values", *KINDS)
 _WIDTH = 640  # pixels of a standalone chart
 
 
@@ -49,28 +52,51 @@ def figures(context: ReportContext) -> list[Figure]:
 
 def figure(
     context: ReportContext,
-    kind: str,
+    kind: str | None = None,
     *,
     width: int = _WIDTH,
     height: int | None = None,
     **options: Any,
 ) -> Figure:
-    """Return one standalone chart of a size in pixels.
+    """Return one standalone chart of a size in pixels; see `ReportMixin.plot` for no kind.
 
     Raises `MissingInput` with what to evaluate if the results lack its data, and `SettingError` for
     an unknown kind or option.
     """
+    width = check_int("width", width, least=100)
+    height = None if height is None else check_int("height", height, least=50)
+    if kind is None:
+        return _draw_preferred(context, options, lambda one: Canvas(one, width, height))
     draw = KINDS[check_choice("kind", kind, tuple(KINDS))]
-    known = [*inspect.signature(draw).parameters][2:]
+    known = _option_names(kind)
     for option in options:
         if option not in known:
             names = ", ".join([*known, "width", "height"])
             raise SettingError(
                 f"{kind} has no option {option!r}.{did_you_mean(option, known)} It has: {names}."
             )
-    canvas = Canvas(
-        kind,
-        check_int("width", width, least=100),
-        None if height is None else check_int("height", height, least=50),
-    )
-    return draw(context, canvas, **options)
+    return draw(context, Canvas(kind, width, height), **options)
+
+
+def _option_names(kind: str) -> list[str]:
+    return [*inspect.signature(KINDS[kind]).parameters][2:]
+
+
+def _draw_preferred(
+    context: ReportContext, options: dict[str, Any], make_canvas: Callable[[str], Canvas]
+) -> Figure:
+    """Return the first kind of chart that has data and all of the options."""
+    kinds = [kind for kind in _PREFERRED if options.keys() <= {*_option_names(kind)}]
+    if not kinds:
+        known = dict.fromkeys(name for kind in KINDS for name in _option_names(kind))
+        unknown = next((name for name in options if name not in known), "")
+        raise SettingError(
+            f"no kind of chart has the options {', '.join(options)}."
+            f"{did_you_mean(unknown, known)} Give a kind of {', '.join(KINDS)}."
+        )
+    for kind in kinds:
+        if kind == "slices" and len(context.models) > 1:  # the models come first
+            continue
+        with suppress(MissingInput):
+            return KINDS[kind](context, make_canvas(kind), **options)
+    raise MissingInput("there is no value to draw; evaluate at least one metric with a value.")
