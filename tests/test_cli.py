@@ -1162,6 +1162,56 @@ def test_gates_against_a_baseline(folder, call):
     )
 
 
+def test_gates_that_test_differences(folder, call):
+    call(*BRIEF, "--out", "base", "--per-user", cwd=folder)
+    good = ("evaluate", "--recs", "good.csv", "--truth", "test.csv", "-m", "nDCG@2")
+    files = ("--gate-summary", "ci/gates.md", "--junit", "ci/gates.xml")
+    same = "nDCG@2 not worse than base/good.json"
+    done = call(*good, "--gate", same, *files, "--out", "results", cwd=folder)
+    assert "gate passed  good: nDCG@2" in done.stdout
+    assert "3 users" in done.stdout and "ci/gates.md, ci/gates.xml" in done.stdout
+    assert "### All gates passed" in (folder / "ci" / "gates.md").read_text()
+    assert 'failures="0"' in (folder / "ci" / "gates.xml").read_text()
+    assert not (folder / "results" / "good.per_user.parquet").exists()  # was not requested
+    poor = ("evaluate", "--recs", "poor.csv", "--truth", "test.csv", "-m", "nDCG@2")
+    done = call(*poor, "--gate", same, *files, cwd=folder, code=1)
+    assert "gate FAILED  poor: nDCG@2" in done.stdout
+    assert "### 1 of 1 gates failed" in (folder / "ci" / "gates.md").read_text()
+    assert 'failures="1"' in (folder / "ci" / "gates.xml").read_text()
+    call(*BRIEF, "--out", "plain", cwd=folder)
+    done = call(*good, "--gate", "nDCG@2 better than plain/good.json", cwd=folder, code=2)
+    assert "it has no values per user" in done.stderr
+    done = call(*good, "--gate", same, "--junit", "base", cwd=folder, code=2)
+    assert "--junit base: it is a folder" in done.stderr
+
+
+def test_extends_the_summary_of_a_github_step(folder, call, monkeypatch):
+    summary = folder / "summary.md"
+    summary.write_text("before\n")
+    options = (*BRIEF, "--gate", "nDCG@2 >= 0", "--gate-summary", str(summary))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    call(*options, cwd=folder)
+    assert summary.read_text().startswith("before\n### All gates passed\n")
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY")
+    call(*options, cwd=folder)
+    assert summary.read_text().startswith("### All gates passed\n")
+
+
+def test_gate_files_of_a_configuration(folder, call):
+    (folder / "run.yaml").write_text(
+        "evaluation: {metrics: [Recall], top_k: [2], gates: ['Recall@2[side=x] >= 0'],\n"
+        "  slices: {side: side.csv}}\n"
+        "data: {truth: test.csv}\nmodels: {good: good.csv}\n"
+        "gate_summary: out/gates.md\njunit: out/gates.xml\n"
+    )
+    (folder / "side.csv").write_text("user,side\nann,x\nbob,y\ncyd,x\n")
+    done = call("evaluate", "run.yaml", cwd=folder)
+    assert "gate passed  good: Recall@2[side=x]" in done.stdout
+    assert (folder / "out" / "gates.md").exists() and (folder / "out" / "gates.xml").exists()
+    done = call("evaluate", "run.yaml", "--gate", "Recall@2[sid=x] > 0", cwd=folder, code=2)
+    assert "the slice 'sid', which is not evaluated. Did you mean 'side'?" in done.stderr
+
+
 def test_checks_baselines_first(folder, call):
     (folder / "test.csv").write_text("nothing that can be read")
     (folder / "base.json").write_text("{}")

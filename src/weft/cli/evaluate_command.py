@@ -17,6 +17,7 @@ from weft.cli.flags import command_line_style, configuration_from_flags
 from weft.cli.options import (
     ENGINE_OPTIONS,
     FILE_OPTIONS,
+    GATE_OUTPUTS,
     GUARD_CSV,
     READING_OPTIONS,
     RESULT_FORMATS,
@@ -30,6 +31,7 @@ from weft.cli.options import (
     settings_options,
 )
 from weft.cli.output import (
+    check_file,
     check_folder,
     check_report,
     open_console,
@@ -53,7 +55,14 @@ if TYPE_CHECKING:
 _TABLE_SUFFIXES = {".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".inter", ".trec", ".run"}
 
 
-@add_options(*FILE_OPTIONS, *settings_options(), *READING_OPTIONS, *ENGINE_OPTIONS, GUARD_CSV)
+@add_options(
+    *FILE_OPTIONS,
+    *settings_options(),
+    *READING_OPTIONS,
+    *ENGINE_OPTIONS,
+    *GATE_OUTPUTS,
+    GUARD_CSV,
+)
 def evaluate(
     config: ConfigPath = None,
     *,
@@ -82,22 +91,25 @@ def evaluate(
     chosen = check_choice("format", format, RESULT_FORMATS)
     console = open_console(stderr=chosen != "table")
     guard_csv = options.pop("guard_csv")
+    outputs = {name: options.pop(name) for name in ("gate_summary", "junit")}
+    outputs |= {"output": out, "report": report}
     with _process_group(), show_progress(None) as step:
         step("loading torch")
         configuration = load_configuration("weft evaluate", config, options)
-        configuration = _with_outputs(configuration, out, report, overwrite=overwrite)
+        configuration = _with_outputs(configuration, outputs, overwrite=overwrite)
         configuration, ready_gates = _prepare_gates(configuration, config, gates or [])
-        outcome, files = _run(configuration, step, guard_csv=guard_csv)
+        outcome, files = _run(configuration, ready_gates, step, guard_csv=guard_csv)
         if process_rank():  # the first process reports the results
             return
     _print_outcome(console, outcome, chosen, guard_csv=guard_csv)
     written: list[object] = list(files)
     if files and configuration.evaluation.per_user:
         written[-1] = f"{files[-1]} (with values per user)"
-    if configuration.report is not None:
-        written.append(configuration.report)
-    print_written(console, written)
-    if ready_gates and not _pass_gates(console, ready_gates, outcome.results):
+    pages = (configuration.report, configuration.gate_summary, configuration.junit)
+    print_written(console, [*written, *(path for path in pages if path is not None)])
+    if outcome.gates:
+        print_gates(console, outcome.gates, outcome.gate_notes)
+    if not all(gate.passed for gate in outcome.gates):
         raise typer.Exit(EXIT_FAILED_GATE)
 
 
@@ -118,15 +130,6 @@ def _print_outcome(console: Console, outcome: RunOutcome, format_: str, *, guard
     for comparison in outcome.comparisons:
         console.print()
         print_comparison(console, comparison)
-
-
-def _pass_gates(console: Console, gates: Sequence[Gate], results: Sequence[Result]) -> bool:
-    """Print the outcome of every gate; return True if all passed."""
-    from weft.config.gates import judge_gates
-
-    outcomes, notes = judge_gates(gates, results)
-    print_gates(console, outcomes, notes)
-    return all(outcome.passed for outcome in outcomes)
 
 
 def load_configuration(command: str, config: Path | None, options: dict[str, Any]) -> Configuration:
@@ -168,7 +171,7 @@ def _process_group() -> Iterator[None]:
 
 
 def _with_outputs(
-    configuration: Configuration, out: Path | None, report: Path | None, *, overwrite: bool
+    configuration: Configuration, outputs: dict[str, Path | None], *, overwrite: bool
 ) -> Configuration:
     """Return the configuration with the output that the options name.
 
@@ -176,11 +179,17 @@ def _with_outputs(
     """
     from weft.errors import SettingError
 
-    out = out if out is not None else configuration.output
-    report = report if report is not None else configuration.report
-    configuration = configuration.model_copy(update={"output": out, "report": report})
-    if report is not None:
-        check_report(report)
+    given = {name: path for name, path in outputs.items() if path is not None}
+    configuration = configuration.model_copy(update=given)
+    out = configuration.output
+    if configuration.report is not None:
+        check_report(configuration.report)
+    for flag, path in {
+        "--gate-summary": configuration.gate_summary,
+        "--junit": configuration.junit,
+    }.items():
+        if path is not None:
+            check_file(path, f"{flag} {path}")
     if out is not None:
         check_folder(out, f"--out {out}")
     evaluation = configuration.evaluation
@@ -239,39 +248,68 @@ def _prepare_gates(
     own, added = ([parse_gate(text) for text in some] for some in (evaluation.gates, texts))
     names = [gate.plain_metric for gate in (*own, *added)]
     updated = evaluation.model_copy(update={"metrics": (*evaluation.metrics, *names)})
-    prepare = partial(prepare_gates, models=list(configuration.models), profile=evaluation.profile)
+    prepare = partial(
+        prepare_gates,
+        models=list(configuration.models),
+        profile=evaluation.profile,
+        slices=list(evaluation.slices),
+    )
     folder = Path() if config is None else config.parent
     gates = [*prepare(own, folder=folder), *prepare(added)]
     return configuration.model_copy(update={"evaluation": updated}), gates
 
 
 def _run(
-    configuration: Configuration, step: Callable[[str], None], *, guard_csv: bool
+    configuration: Configuration,
+    gates: Sequence[Gate],
+    step: Callable[[str], None],
+    *,
+    guard_csv: bool,
 ) -> tuple[RunOutcome, list[Path]]:
-    """Run the configuration, and write its results if it names a folder, and its report."""
-    from weft.config.run import RunOutcome, open_engine, results, run
+    """Run the configuration, and write its results if it names a folder, and its pages."""
+    from weft.config.run import RunOutcome, needs_pairs, open_engine, results, run
     from weft.evaluation.atomic_files import text_writer, write_files
     from weft.report.result_folder import save_results
 
     evaluate = _evaluate_function(configuration)
     if process_rank():
-        return RunOutcome(tuple(results(configuration, evaluate=evaluate))), []
+        others = results(configuration, evaluate=evaluate, pairs_users=needs_pairs(gates))
+        return RunOutcome(tuple(others)), []
     if configuration.engine is not None:
         step(f"starting {configuration.engine.name}")
     with open_engine(configuration, evaluate) as evaluate_users:
-        outcome = run(configuration, step, evaluate=evaluate_users)
-        report = {}
-        if outcome.subject is not None and configuration.report is not None:
-            from weft.report.html import render
-
-            step("making the report")
-            report[configuration.report] = render(outcome.subject)
+        outcome = run(configuration, step, evaluate=evaluate_users, gates=gates)
+        pages = _render_pages(configuration, outcome, step)
         if configuration.output is None:
-            write_files({path: text_writer(text) for path, text in report.items()})
+            write_files({path: text_writer(text) for path, text in pages.items()})
             return outcome, []
         return outcome, save_results(
-            outcome.results, configuration.output, report=report, guard_formulas=guard_csv
+            outcome.results, configuration.output, report=pages, guard_formulas=guard_csv
         )
+
+
+def _render_pages(
+    configuration: Configuration, outcome: RunOutcome, step: Callable[[str], None]
+) -> dict[Path, str]:
+    """Return the texts of the report and of the outcomes of gates, by their paths."""
+    pages: dict[Path, str] = {}
+    if outcome.subject is not None and configuration.report is not None:
+        from weft.report.html import render
+
+        step("making the report")
+        pages[configuration.report] = render(outcome.subject)
+    if configuration.gate_summary is not None:
+        from weft.config.gates import to_summary
+
+        path = configuration.gate_summary
+        text = to_summary(outcome.gates, outcome.gate_notes, outcome.results)
+        is_step = str(path) == os.environ.get("GITHUB_STEP_SUMMARY") and path.exists()
+        pages[path] = path.read_text(encoding="utf-8") + text if is_step else text
+    if configuration.junit is not None:
+        from weft.config.gates import to_junit
+
+        pages[configuration.junit] = to_junit(outcome.gates)
+    return pages
 
 
 def _evaluate_function(configuration: Configuration) -> Callable[..., Result]:

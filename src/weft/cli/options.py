@@ -276,7 +276,25 @@ Gates = Annotated[
     OutputOption(
         "--gate",
         metavar="TEXT",
-        help="Fail unless it holds, such as 'nDCG@10 >= 0.31'; may be repeated.",
+        help="Fail unless it holds, such as 'nDCG@10 >= 0.31' or 'nDCG@10 not worse than "
+        "baseline.json'; may be repeated.",
+    ),
+]
+GATE_OUTPUTS = [
+    declare(
+        "gate_summary",
+        Path | None,
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="Write the outcomes of the gates and the values as Markdown; the file of "
+        "GITHUB_STEP_SUMMARY is extended.",
+    ),
+    declare(
+        "junit",
+        Path | None,
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="Write the outcomes of the gates as JUnit XML, for CI systems.",
     ),
 ]
 GUARD_CSV = declare(

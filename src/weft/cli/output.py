@@ -186,19 +186,26 @@ def check_folder(folder: Path, option: str) -> None:
         raise InputError(f"{option}: no permission to write to {existing}.")
 
 
+def check_file(path: Path, option: str) -> None:
+    """Raise `InputError` if the file cannot be written. `option` names it in messages."""
+    from weft.errors import InputError
+
+    if path.is_dir():
+        raise InputError(f"{option}: it is a folder; give the name of a file.")
+    check_folder(path.parent, option)
+
+
 def check_report(path: Path) -> None:
     """Raise an error if a report cannot be made or written, before anything is computed."""
     from weft.config.sections import REPORT_SUFFIXES
-    from weft.errors import InputError, SettingError
+    from weft.errors import SettingError
     from weft.report import require_report_extra
 
     if path.suffix.lower() not in REPORT_SUFFIXES:
         endings = " or ".join(REPORT_SUFFIXES)
         raise SettingError(f"--report {path}: give a name that ends in {endings}.")
     require_report_extra()
-    if path.is_dir():
-        raise InputError(f"--report {path}: it is a folder; give the name of a file.")
-    check_folder(path.parent, f"--report {path}")
+    check_file(path, f"--report {path}")
 
 
 def render_report(subject: ReportContext, path: Path) -> dict[Path, str]:

@@ -68,6 +68,16 @@ class Configuration(Section):
         description="The file for the report, an HTML page; relative to the folder of the YAML "
         "file.",
     )
+    gate_summary: Path | None = Field(
+        default=None,
+        description="The file for a summary of the gates in Markdown; relative to the folder of "
+        "the YAML file.",
+    )
+    junit: Path | None = Field(
+        default=None,
+        description="The file for the outcomes of the gates as JUnit XML; relative to the folder "
+        "of the YAML file.",
+    )
     engine: EngineSettings | None = Field(
         default=None,
         description="Ray or Spark, to evaluate partitions of the users; does not change results. "
@@ -95,6 +105,11 @@ class Configuration(Section):
     @classmethod
     def _locate_output(cls, value: Any, info: ValidationInfo) -> Path:
         return locate(value, info, expected="the path of a folder")
+
+    @field_validator("gate_summary", "junit", mode="before")
+    @classmethod
+    def _locate_file(cls, value: Any, info: ValidationInfo) -> Path:
+        return locate(value, info, expected="the path of a file")
 
     @field_validator("report", mode="before")
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.config.configuration import Configuration
+from weft.config.gates import Gate, GateOutcome, judge_gates
 from weft.config.sections import DataFiles, FileSettings
 from weft.data.number_files import read_input_file
 from weft.data.readers.files import File, FileTable, read_table
@@ -31,13 +32,16 @@ class RunOutcome:
 
     `comparisons` has one entry for each correction of `stat_significance`; `warnings` are those of
     the configuration and of the run. `subject` is the subject of the report, None without a report;
-    its results have values per user even if `results` do not.
+    its results have values per user even if `results` do not. `gates` are the outcomes of the
+    gates, `gate_notes` remarks about their baselines.
     """
 
     results: tuple[Result, ...]
     comparisons: tuple[Comparison, ...] = ()
     warnings: tuple[str, ...] = ()
     subject: ReportContext | None = None
+    gates: tuple[GateOutcome, ...] = ()
+    gate_notes: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Result]:
         return iter(self.results)
@@ -51,18 +55,20 @@ def run(
     begin: Callable[[str], None] = lambda step: None,
     *,
     evaluate: Evaluate | None = None,
+    gates: Sequence[Gate] = (),
 ) -> RunOutcome:
-    """Evaluate all models and compare them.
+    """Evaluate all models, compare them and judge the gates.
 
     `begin` is called with each step. `evaluate` is used in the place of `weft.evaluate`, such as
     the function of `open_engine`. Without it, the engine of the configuration runs for the time of
-    the call, and values per user are collected.
+    the call, and values per user are collected. `gates` are those of `prepare_gates`.
     """
     if evaluate is None:
         with open_engine(configuration) as engine_evaluate:
-            outcome = run(configuration, begin, evaluate=engine_evaluate)
+            outcome = run(configuration, begin, evaluate=engine_evaluate, gates=gates)
             return replace(outcome, results=tuple(map(_collect, outcome.results)))
-    evaluated = list(results(configuration, begin, evaluate=evaluate))
+    pairs_users = needs_pairs(gates)
+    evaluated = list(results(configuration, begin, evaluate=evaluate, pairs_users=pairs_users))
     with _located_errors(configuration):
         comparisons, warnings = _compare(configuration, evaluated, begin)
         subject = None
@@ -77,9 +83,22 @@ def run(
                 comparison,
                 (*configuration.warnings, *warnings),
             )
-    if not configuration.evaluation.per_user:  # only tests or the report needed them
+    outcomes, gate_notes = judge_gates(gates, evaluated)
+    if not configuration.evaluation.per_user:  # only tests, claims or the report needed them
         evaluated = [replace(result, per_user=None, user_labels=None) for result in evaluated]
-    return RunOutcome(tuple(evaluated), comparisons, (*configuration.warnings, *warnings), subject)
+    return RunOutcome(
+        tuple(evaluated),
+        comparisons,
+        (*configuration.warnings, *warnings),
+        subject,
+        tuple(outcomes),
+        tuple(gate_notes),
+    )
+
+
+def needs_pairs(gates: Sequence[Gate]) -> bool:
+    """Return True if a gate compares the values of each user with those of a baseline."""
+    return any(gate.claim is not None for gate in gates)
 
 
 @contextmanager
@@ -105,10 +124,11 @@ def results(
     begin: Callable[[str], None] = lambda step: None,
     *,
     evaluate: Evaluate = evaluate,
+    pairs_users: bool = False,
 ) -> Iterator[Result]:
     """Yield the result of each model, with values per user if they are saved, tested or reported.
 
-    The arguments are those of `run`.
+    The arguments are those of `run`; `pairs_users` asks for values per user, too.
     """
     check_complete(configuration)
     assert configuration.data is not None
@@ -120,6 +140,8 @@ def results(
         settings = configuration.evaluation.settings(reads_files=reads_files)
     if configuration.report is not None:
         settings |= {"per_user": True, "exposure": True}
+    if pairs_users:
+        settings["per_user"] = True
     settings.pop("checkpoint", None)  # each model has its own
     truth = data.pop("truth")
     checkpoints = _checkpoints(configuration)
@@ -131,7 +153,7 @@ def results(
                 label = configuration.document.spell(f"models.{name}", "")
                 lists = read_table(lists, label, use="lists")
             result = evaluate(lists, truth, **data, **settings, **checkpoints[name], name=name)
-            if configuration.report is not None or configuration.evaluation.tests:
+            if configuration.report is not None or configuration.evaluation.tests or pairs_users:
                 result = _collect(result)
         provenance = {**result.provenance, "configuration": configuration.plain(name)}
         yield replace(result, provenance=provenance)
