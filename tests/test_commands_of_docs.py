@@ -221,11 +221,12 @@ def test_the_workflow_of_the_page_runs(tmp_path):
     weft = f'weft() {{ "{sys.executable}" -m weft "$@"; }}\n'
     baseline = (
         "weft evaluate --recs new=recs.parquet --truth data/test.csv -m nDCG,Recall -k 10,20 "
-        "--out last > last.txt; cp last/new.json baseline.json\n"
+        "--out baseline --per-user > last.txt\n"
     )
     completed = run_process(
         ["bash", "-ec", weft + baseline + script], tmp_path, GITHUB_STEP_SUMMARY="summary.md"
     )
-    assert "2 of 2 passed" in completed.stderr
+    assert "2 of 2 passed" in completed.stdout
     assert "| nDCG@10" in (tmp_path / "summary.md").read_text()
+    assert (tmp_path / "results" / "gates.xml").exists()
     assert (tmp_path / "results" / "new.json").exists()
