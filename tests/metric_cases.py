@@ -77,6 +77,8 @@ VARIANTS = [
     "Calibration(divergence=js)",
     "Calibration(divergence=hellinger, users=evaluated)",
     "CategoryEntropy(weight=geometric, p=0.5)",
+    "alpha_nDCG(alpha=0.25)",
+    "ERR_IA(normalize=False)",
     "SRecall(denominator=catalogue, numerator=list)",
     "APLT(denominator=list, users=evaluated, pop_ratio=0.5)",
     "PopRSP(users=evaluated)",

@@ -4,7 +4,7 @@ import itertools
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from oracle_world import (
     Label,
@@ -13,12 +13,13 @@ from oracle_world import (
     cluster_of,
     cosine,
     counted,
+    discount,
     given,
     lists,
     ranked,
     train_cells,
 )
-from oracles import NAN
+from oracles import NAN, relevant
 
 
 def personalization(world: World, k: int, overlap: str = "k", users: str = "lists") -> float:
@@ -176,7 +177,92 @@ def jensen_shannon(both: Sequence[tuple[float, float]]) -> float:
     )
 
 
+# Aspects: the features of a user's relevant items
+
+
+def aspect_gain(
+    world: World,
+    relevant_items: Collection[int],
+    items: Sequence[int],
+    alpha: float,
+    weight: Callable[[int], float],
+) -> float:
+    """Sum over the relevant items of a list of weight(position) * sum over the features of
+    (1 - alpha) ^ number of relevant items above with the feature.
+    """
+    met: Counter[Label] = Counter()
+    total = 0.0
+    for position, item in enumerate(items, start=1):
+        for feature in features_of(world, item) if item in relevant_items else ():
+            total += weight(position) * (1 - alpha) ** met[feature]
+            met[feature] += 1
+    return total
+
+
+def greedy_list(world: World, relevant_items: Collection[int], k: int, alpha: float) -> list[int]:
+    """Take the relevant item that adds most, of equal ones the last, up to k times."""
+    chosen: list[int] = []
+    met: Counter[Label] = Counter()
+    while len(chosen) < min(k, len(relevant_items)):
+        left = [item for item in sorted(relevant_items) if item not in chosen]
+        # Rounded, so that sums of the same terms in another order are equal.
+        added = [
+            round(math.fsum((1 - alpha) ** met[one] for one in features_of(world, item)), 11)
+            for item in left
+        ]
+        best = max(item for item, gain in zip(left, added) if gain == max(added))
+        chosen.append(best)
+        met.update(features_of(world, best))
+    return chosen
+
+
+def normalized_aspect_gain(
+    world: World, user: User, k: int, alpha: float, weight: Callable[[int], float]
+) -> float:
+    """Gain of the list / gain of the greedy one; NaN without a relevant item with a feature."""
+    found = relevant(world.cases()[user])
+    if not any(features_of(world, item) for item in found):
+        return NAN
+    ideal = aspect_gain(world, found, greedy_list(world, found, k, alpha), alpha, weight)
+    return aspect_gain(world, found, ranked(world, user, k), alpha, weight) / ideal
+
+
+def alpha_ndcg(world: World, user: User, k: int, alpha: float = 0.5) -> float:
+    """Gains discounted by 1 / log2(position + 1)."""
+    return normalized_aspect_gain(world, user, k, alpha, discount)
+
+
+def err_ia(world: World, user: User, k: int, alpha: float = 0.5, normalize: bool = True) -> float:
+    """Gains discounted by 1 / position, / those of the greedy list or of a list whose items all
+    have all aspects.
+    """
+    if normalize:
+        return normalized_aspect_gain(world, user, k, alpha, lambda position: 1 / position)
+    found = relevant(world.cases()[user])
+    aspects = {feature for item in found for feature in features_of(world, item)}
+    if not aspects:
+        return NAN
+    gain = aspect_gain(world, found, ranked(world, user, k), alpha, lambda position: 1 / position)
+    perfect = math.fsum((1 - alpha) ** (p - 1) / p for p in range(1, k + 1))
+    return gain / (len(aspects) * perfect)
+
+
+def p_ia(world: World, user: User, k: int) -> float:
+    """Mean over the aspects of the share of k positions with a relevant item of the aspect."""
+    found = relevant(world.cases()[user])
+    aspects = {feature for item in found for feature in features_of(world, item)}
+    if not aspects:
+        return NAN
+    hits = [item for item in ranked(world, user, k) if item in found]
+    return statistics.fmean(
+        sum(aspect in features_of(world, item) for item in hits) / k for aspect in aspects
+    )
+
+
 USER_METRICS: dict[str, Callable[..., float]] = {
+    "ERR_IA": err_ia,
+    "P_IA": p_ia,
+    "alpha_nDCG": alpha_ndcg,
     "ILD": ild,
     "ILS": ils,
     "Calibration": calibration,

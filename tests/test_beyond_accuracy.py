@@ -125,6 +125,9 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     "Calibration": every(divergence=("kl", "js", "hellinger"), users=USERS) + every(alpha=(0.2,)),
     "CategoryDiversity": every(users=USERS),
     "CategoryEntropy": every(weight=WEIGHTS, users=USERS) + every(weight=("geometric",), p=(0.5,)),
+    "alpha_nDCG": every(alpha=(0.5, 0, 0.3, 1)),
+    "ERR_IA": every(alpha=(0.5, 0, 0.3, 1), normalize=(True, False)),
+    "P_IA": [{}],
     "SRecall": every(denominator=("relevant", "catalogue"), numerator=("relevant", "list")),
     "ACLT": every(pop_ratio=RATIOS, users=USERS) + every(tail_ratio=(0.1, 0.5)),
     "APLT": every(pop_ratio=RATIOS, users=USERS, denominator=("k", "list"))

@@ -2,7 +2,7 @@
 
 Each value was computed by formula and, where a tool is named, by running that tool on the same
 data: RecTools 0.19.0, RePlay 0.22.0, recommenders 1.2.1, evidently 0.7.23, recmetrics 0.1.5,
-PyG 2.8.1, LensKit 2025.8.1."""
+PyG 2.8.1, LensKit 2025.8.1, ndeval of pyndeval 0.0.8."""
 
 import pytest
 import torch
@@ -60,6 +60,10 @@ def run(metric, lists=LISTS, **changes):
         ("AWRF@4", 0.893078, [0.761783, 0.966090, 0.951360]),
         ("Gini(denominator=N, weight=geometric, p=0.5)@4", 0.552778, None),  # LensKit
         ("Gini(denominator=N)@4", 0.416667, None),  # LensKit
+        ("alpha_nDCG@4", 0.621776, [0.601261, 0.650921, 0.613147]),  # ndeval
+        ("ERR_IA@4", 0.555556, [0.5, 0.5, 0.666667]),  # ndeval's nERR-IA
+        ("P_IA@4", 0.208333, [0.25, 0.25, 0.125]),  # ndeval
+        ("SRecall@4", 0.833333, None),  # ndeval
         ("CategoryDiversity@4", 0.666667, [0.5, 0.75, 0.75]),  # RePlay
         ("CategoryEntropy@4", 1.333333, [1, 1.5, 1.5]),
         # LensKit's with 1e-6 added to each count

@@ -112,6 +112,19 @@ TOOLS = {
             settings={**JUDGED, **ABOVE},
         ),
     ],
+    "pyndeval": rows(
+        {
+            "alpha-nDCG@{k}": "alpha_nDCG@{k}",
+            "nERR-IA@{k}": "ERR_IA@{k}",
+            "ERR-IA@{k}": "ERR_IA(normalize=False)@{k}",
+            "P-IA@{k}": "P_IA@{k}",
+            "strec@{k}": "SRecall@{k}",
+            "alpha-nDCG@{k} alpha=0.2": "alpha_nDCG(alpha=0.2)@{k}",
+            "nERR-IA@{k} alpha=0.2": "ERR_IA(alpha=0.2)@{k}",
+            "ERR-IA@{k} alpha=0.2": "ERR_IA(alpha=0.2, normalize=False)@{k}",
+        },
+        settings=LISTED,
+    ),
     "ranx": [
         *rows(
             {

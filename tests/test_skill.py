@@ -19,6 +19,8 @@ from weft.report.result_formats import to_csv, to_markdown
 TRAIN = np.array([[1, 1, 0, 0, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0, 0]])
 TRUTH = np.array([[0, 0, 0, 1, 2, 0, 0, 3], [0, 0, 0, 3, 0, 0, 1, 0], [0, 1, 0, 0, 0, 2, 0, 0]])
 SCORES = np.random.default_rng(3).random((3, 8))
+# For metrics that need them; others ignore them.
+FEATURES = [["x"], ["x", "y"], [], ["y"], ["y", "z"], ["x"], ["z"], ["x", "y", "z"]]
 METRICS = [
     name
     for name in BUILT_IN + VARIANTS
@@ -72,6 +74,7 @@ def test_floor_and_ceiling_are_mean_and_best_of_all_orders(name):
         data = {
             "truth": np.tile(ratings, (len(orders), 1)),
             "train": np.tile(seen, (len(orders), 1)),
+            "item_features": FEATURES[:6],
         }
         result = weft.evaluate(
             scores, metrics=name, top_k=cutoffs, skill=True, per_user=True, **data
@@ -85,6 +88,7 @@ def test_floor_and_ceiling_are_mean_and_best_of_all_orders(name):
 
 def test_values_are_the_same_with_and_without_skill():
     settings = {"train": TRAIN, "metrics": METRICS, "top_k": [2, 4], "bootstrap": 20, "seed": 5}
+    settings["item_features"] = FEATURES
     plain = weft.evaluate(SCORES, TRUTH, **settings)
     other = weft.evaluate(SCORES, TRUTH, skill=True, **settings)
     for one, two in zip(plain.entries, other.entries, strict=True):
@@ -186,6 +190,7 @@ def test_estimates_among_all_items_have_the_floor_of_all_items(estimator):
 
 def test_batches_states_and_loops_agree():
     options = {"metrics": METRICS, "top_k": [2, 4], "train": TRAIN, "skill": True}
+    options["item_features"] = FEATURES
     expected = weft.evaluate(SCORES, TRUTH, **options)
     evaluator, other = weft.Evaluator(**options), weft.Evaluator(**options)
     scores, truth = torch.from_numpy(SCORES), torch.from_numpy(TRUTH)

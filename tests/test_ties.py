@@ -120,6 +120,7 @@ def test_expected_is_the_mean_of_all_orders(name):
         "top_k": [1, 2, 3, 4, 9] if needs_cutoff(parse_name(name).name) else None,
         "per_user": True,
         "mask_seen": False,
+        "item_features": [["x"], ["x"], ["y"], ["x", "y"], ["z"]],
         **BY_POSITION,
     }
     train = torch.tensor([[4, 3, 2, 1, 0]])  # for metrics that need it; others ignore it

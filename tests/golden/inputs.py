@@ -139,6 +139,12 @@ def items():
 
 
 @cache
+def genres():
+    """`{item: [genre, ...]}`."""
+    return {row["item"]: row["genres"].split("|") for row in read_rows("items.csv")}
+
+
+@cache
 def train():
     """Pairs (user, item)."""
     return [(row["user"], row["item"]) for row in read_rows("train.csv")]

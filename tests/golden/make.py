@@ -6,7 +6,7 @@
 Each section imports its tool only when it runs and reads nothing but the input files. The tools do
 not fit into one environment; these groups do (Python 3.11, the versions that pip chooses):
 
-    pip install numpy pytrec_eval-terrier ir_measures ranx
+    pip install numpy pytrec_eval-terrier ir_measures ranx pyndeval
     pip install numpy scikit-learn torch torchmetrics torcheval
     pip install numpy pandas <tool>     where <tool> is one of rectools, recbole (with torch),
                                         replay-rec, lenskit, recommenders, cornac, implicit, recpack
@@ -33,7 +33,7 @@ import numpy as np
 from inputs import HERE, make_input
 
 SECTIONS = {
-    "tools_retrieval": ("pytrec_eval", "ir_measures", "ranx"),
+    "tools_retrieval": ("pytrec_eval", "ir_measures", "ranx", "pyndeval"),
     "tools_learning": ("sklearn", "torchmetrics", "torcheval"),
     "tools_recommendation": (
         *("rectools", "recbole", "replay", "lenskit", "recommenders", "cornac", "implicit"),

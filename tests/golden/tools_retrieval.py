@@ -8,7 +8,9 @@ from inputs import (
     PER_USER_LIKED_CASE,
     RELEVANCES,
     fill,
+    genres,
     lists,
+    positives,
     surrogate_scores,
     truth,
 )
@@ -117,3 +119,39 @@ def make_ranx():
                         name,
                         {user: float(value) for user, value in zip(order, by_user)},
                     )
+
+
+def make_pyndeval():
+    """Users with a list and a relevant item count; the genres of an item are its aspects."""
+    import pyndeval
+
+    # Cut-offs go to 20; ERR-IA at 1 lacks the division of the other cut-offs.
+    names = fill(("alpha-nDCG@{k}", "nERR-IA@{k}", "P-IA@{k}", "strec@{k}"), (1, 5, 10, 20))
+    names += fill(("ERR-IA@{k}",), (5, 10, 20))
+    for model in LISTS:
+        run = [
+            (user, item, score)
+            for user, ranked in surrogate_scores(model).items()
+            for item, score in ranked.items()
+        ]
+        for relevance in ("binary", "liked"):
+            qrels = [
+                (user, genre, item, 1)
+                for user, rated in positives(relevance).items()
+                for item in rated
+                for genre in genres()[item]
+            ]
+            for alpha in (0.5, 0.2):
+                by_user = pyndeval.ndeval(qrels, run, names, alpha=alpha)
+                suffix = "" if alpha == 0.5 else f" alpha={alpha}"
+                for name in names:
+                    values = {user: found[name] for user, found in by_user.items()}
+                    is_new = alpha == 0.5 or not name.startswith(("P-IA", "strec"))
+                    if is_new:
+                        yield (
+                            f"{model}/{relevance}",
+                            name + suffix,
+                            float(np.mean(list(values.values()))),
+                        )
+                    if f"{model}/{relevance}" == PER_USER_LIKED_CASE and name == "alpha-nDCG@10":
+                        yield PER_USER_LIKED_CASE, name + suffix, values

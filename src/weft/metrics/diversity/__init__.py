@@ -2,6 +2,7 @@
 are, and how many of a user's interests a list covers.
 """
 
+from weft.metrics.diversity.aspects import ERR_IA, P_IA, alpha_nDCG
 from weft.metrics.diversity.calibration import Calibration
 from weft.metrics.diversity.categories import CategoryDiversity, CategoryEntropy
 from weft.metrics.diversity.exposure import Gini, Personalization, ShannonEntropy
@@ -9,8 +10,10 @@ from weft.metrics.diversity.intra_list import ILD, ILS
 from weft.metrics.diversity.subtopics import SRecall
 
 __all__ = [
+    "ERR_IA",
     "ILD",
     "ILS",
+    "P_IA",
     "Calibration",
     "CategoryDiversity",
     "CategoryEntropy",
@@ -18,4 +21,5 @@ __all__ = [
     "Personalization",
     "SRecall",
     "ShannonEntropy",
+    "alpha_nDCG",
 ]

@@ -1,0 +1,187 @@
+"""Accuracy by aspect: relevant items count less the more often their aspects were met before.
+
+The aspects of an item are its features, such as genres; those of a user are the features of the
+user's relevant items.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft._input_kinds import built_in_inputs
+from weft.batch.topk import TopK
+from weft.data import Features
+from weft.errors import SettingError, check_bool, check_float, setting_ref
+from weft.metrics.base.formulas import UserAverageTopKMetric
+from weft.metrics.base.metric import Bounds
+from weft.metrics.diversity.aspect_gains import Aspects, find_aspects
+from weft.metrics.registry import register
+from weft.ranking.positions import ObservedPositions
+
+
+class _AspectMetric(UserAverageTopKMetric):
+    """A number per list that depends on the aspects of its relevant items."""
+
+    family = "diversity"
+    needs = built_in_inputs("item_features")
+    higher_is_better = True
+    undefined = "no user has a relevant item with a feature"
+
+    def __init__(self, k: int, **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self._features: Features = self.inputs["item_features"]
+
+    def aspects(self, topk: TopK) -> Aspects:
+        """Return the aspects of the relevant items."""
+        return find_aspects(topk.batch, self._features)
+
+    def num_aspects(self, topk: TopK) -> Tensor:
+        """Return the number of aspects of each user, NaN if there are none, `[batch, 1]`."""
+        number = self.aspects(topk).count_by_user()
+        return torch.where(number > 0, number, torch.nan)
+
+
+class _RepeatedAspectMetric(_AspectMetric):
+    """A sum over the hits of their gains, which repeated aspects lessen, by position."""
+
+    def __init__(self, k: int, *, alpha: float = 0.5, **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self.alpha = float(check_float("alpha", alpha, more=" from 0 to 1"))
+        if not 0 <= self.alpha <= 1:
+            raise SettingError(f"{setting_ref('alpha', alpha)}; it must be a number from 0 to 1.")
+
+    def list_gain(self, topk: TopK, weights: Tensor) -> Tensor:
+        """Return the weighted gains of the lists; `weights [depth]` by position."""
+        batch = topk.batch
+        gains = self.aspects(topk).gains(batch.hit_positions, self.alpha)
+        return batch.observed_positions.gains(topk.cutoffs, gains, weights)
+
+    def greedy_gain(self, topk: TopK, weights: Tensor) -> Tensor:
+        """Return the weighted gains of lists that are built greedily, NaN without an aspect."""
+        batch, alpha = topk.batch, self.alpha
+        length = min(topk.cutoffs[-1], batch.depth)
+        positions, gains = batch.cached(
+            ("greedy_order", self._features.codes, alpha, length),
+            lambda: self.aspects(topk).greedy_order(alpha, length),
+        )
+        positions = torch.where(positions < length, positions, batch.depth)
+        order = ObservedPositions(positions, batch.relevant, batch.depth, dtype=batch.dtype)
+        gain = order.gains(topk.cutoffs, gains, weights)
+        return torch.where(gain > 0, gain, torch.nan)
+
+
+@register
+class alpha_nDCG(_RepeatedAspectMetric):  # noqa: N801 - its name in other tools
+    """The discounted gain of new aspects, over that of a list that is built greedily.
+
+    A relevant item at position p adds 1 / log2(p + 1) times the sum over its aspects of
+    (1 - alpha)^n, where n of the relevant items above have the aspect. Aspects are item features.
+    With `alpha=0` repeated aspects count in full, with 1 not at all.
+
+    The list to compare with takes, position by position, the relevant item that adds most, and of
+    several such the one with the highest index, as ndeval takes the last document id. It need not
+    be the best list: values above 1 are possible.
+
+    Edge cases: relevant items without features, and items that are not relevant, add nothing; a
+    user with relevant items that have no feature is left out; ties have no closed form and are
+    drawn.
+
+    Example: two dramas are listed, and the comedy is not: (1 + 0.5 / log2(3)) / (1 + 1 / log2(3)).
+
+    >>> import torch, weft
+    >>> genres = {0: ["drama"], 1: ["drama"], 2: ["comedy"]}
+    >>> metric = weft.metrics.alpha_nDCG(k=2, item_features=genres, num_items=3)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 1, 1]]))
+    >>> metric.compute()
+    tensor(0.8066, dtype=torch.float64)
+    """
+
+    bounds: Bounds = (0.0, None)
+    reference = (
+        "Clarke et al. (2008), Novelty and diversity in information retrieval evaluation, "
+        "doi 10.1145/1390334.1390446"
+    )
+
+    def user_values(self, topk: TopK) -> Tensor:
+        weights = topk.discounts
+        return self.list_gain(topk, weights) / self.greedy_gain(topk, weights)
+
+
+@register
+class ERR_IA(_RepeatedAspectMetric):  # noqa: N801 - its name in other tools
+    """Intent-aware expected reciprocal rank: the gain of new aspects by 1 / position, over that of
+    a list that is built greedily.
+
+    The gains and the greedy list are those of alpha_nDCG. It is nERR-IA of ndeval and ir_measures.
+    `normalize=False` is their ERR-IA: it divides by the gain of a list in which every item has all
+    aspects of the user, |A| times the sum over positions of (1 - alpha)^(p - 1) / p, which is the
+    same for all models and data sets.
+
+    Edge cases: as for alpha_nDCG; values above 1 are possible with `normalize=True` only.
+
+    Example: two dramas are listed, and the comedy is not: (1 + 0.5 / 2) / (1 + 1 / 2).
+
+    >>> import torch, weft
+    >>> genres = {0: ["drama"], 1: ["drama"], 2: ["comedy"]}
+    >>> metric = weft.metrics.ERR_IA(k=2, item_features=genres, num_items=3)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 1, 1]]))
+    >>> metric.compute()
+    tensor(0.8333, dtype=torch.float64)
+    """
+
+    bounds: Bounds = (0.0, None)
+    reference = (
+        "Chapelle et al. (2011), Intent-based diversification of web search results: metrics and "
+        "algorithms, doi 10.1007/s10791-011-9167-7; Clarke et al. (2011), A comparative analysis "
+        "of cascade measures for novelty and diversity, doi 10.1145/1935826.1935847"
+    )
+
+    def __init__(self, k: int, *, normalize: bool = True, **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self.normalize = check_bool("normalize", normalize)
+        if not self.normalize:
+            self.bounds = (0.0, 1.0)
+
+    def user_values(self, topk: TopK) -> Tensor:
+        weights = 1 / topk.positions
+        gain = self.list_gain(topk, weights)
+        if self.normalize:
+            return gain / self.greedy_gain(topk, weights)
+        p = torch.arange(1, topk.cutoffs[-1] + 1, dtype=topk.k.dtype, device=topk.k.device)
+        perfect = ((1 - self.alpha) ** (p - 1) / p).cumsum(0)[topk.k.long() - 1]
+        return gain / (self.num_aspects(topk) * perfect)
+
+
+@register
+class P_IA(_AspectMetric):  # noqa: N801 - its name in other tools
+    """Intent-aware precision: the mean over a user's aspects of the share of the list that is
+    relevant and has the aspect.
+
+    It is the number of aspects of the hits, each time they occur, / (k |A|). Aspects are item
+    features, A those of the user's relevant items.
+
+    Edge cases: a list shorter than k counts as if filled up with misses; relevant items without
+    features add nothing; a user with relevant items that have no feature is left out.
+
+    Example: a drama and a comedy are relevant; the drama is in the list of two: (1/2 + 0) / 2.
+
+    >>> import torch, weft
+    >>> genres = {0: ["drama"], 1: ["drama"], 2: ["comedy"]}
+    >>> metric = weft.metrics.P_IA(k=2, item_features=genres, num_items=3)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 1]]))
+    >>> metric.compute()
+    tensor(0.2500, dtype=torch.float64)
+    """
+
+    bounds: Bounds = (0.0, 1.0)
+    has_expected_tie_form = True
+    sampling_behaviour = "corrected"
+    has_reference_values = True
+    reference = "Agrawal et al. (2009), Diversifying search results, doi 10.1145/1498759.1498766"
+
+    def user_values(self, topk: TopK) -> Tensor:
+        found = topk.relevant_positions.gains(topk.cutoffs, self.aspects(topk).count_by_item())
+        return found / (topk.k * self.num_aspects(topk))
