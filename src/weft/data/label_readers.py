@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from weft.data.frames import collect_frame, is_frame
 from weft.data.interaction_readers import read_unchecked
 from weft.data.readers.files import is_file, read_table
 from weft.data.readers.roles import COLUMNS, check_unique_columns, find_column_name
-from weft.data.row_readers import is_frame
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, SettingError, check_int, check_unmasked, setting_ref
 
@@ -95,7 +95,7 @@ def _read_pairs(
     if isinstance(data, Mapping):
         return _flatten(data.keys(), data.values(), where, ids)
     if is_frame(data):
-        frame = data.collect() if hasattr(data, "collect") else data
+        frame = collect_frame(data, where)
         return _from_columns(*_find_label_columns(frame, ids.kind, where), where, ids)
     library = type(data).__module__.partition(".")[0]
     if library == "pandas" and hasattr(data, "index"):  # a series with the ids in its index

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.devices import read_array
+from weft.data.frames import is_frame, library_of, open_frame
 from weft.data.label_readers import check_in_order
 from weft.data.readers.files import FileTable
 from weft.data.readers.roles import COLUMNS, find_column_name
-from weft.data.row_readers import is_frame, library_of, open_frame
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, check_unmasked
 
@@ -86,7 +86,6 @@ def _parse_text(column: pl.Series) -> pl.Series:
 
 def _from_frame(frame: Any, kind: str, form: str, where: str) -> tuple[Any, Floats]:
     """Return the ids and the values of a frame."""
-    frame = frame.collect() if hasattr(frame, "collect") else frame
     columns, column_of = open_frame(frame, where)
     id_column = find_column_name(columns, kind, where)
     if id_column is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.data.frames import open_frame
 from weft.data.interactions import InteractionTable
 from weft.data.precision import find_inexact, has_large_numbers, inexact_integers
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.readers.role_assignment import ROLES_OF_USE
-from weft.data.readers.roles import ID_ROLES, check_unique_columns, find_column, find_column_name
+from weft.data.readers.roles import ID_ROLES, find_column, find_column_name
 from weft.data.topk_items import TopKItems
 from weft.data.vocabulary import id_series, series_of_ids
 from weft.errors import InputError, setting_ref
@@ -22,7 +23,6 @@ from weft.errors import InputError, setting_ref
 if TYPE_CHECKING:
     import polars as pl
 
-GetColumn = Callable[[str], Any]
 _DictRow = tuple[list[Any], list[Any] | None]  # the items of a user, and their values
 
 
@@ -97,37 +97,6 @@ def read_rows(data: Any, where: str, *, use: str) -> RowTable:
         return _read_dict(data, where, is_list=use == "lists")
     roles = ROLES_OF_USE[use][2:] + (("rank",) if use == "lists" else ())
     return _read_frame(data, where, roles)
-
-
-def library_of(data: Any) -> str:
-    """Return the name of the package that defines the type of `data`."""
-    return type(data).__module__.partition(".")[0]
-
-
-def is_frame(data: Any) -> bool:
-    """True for a polars or pandas frame."""
-    frames = {"polars": ("DataFrame", "LazyFrame"), "pandas": ("DataFrame",)}
-    return type(data).__name__ in frames.get(library_of(data), ())
-
-
-def open_frame(frame: Any, where: str) -> tuple[list[str], GetColumn]:
-    """Return the unique column names of a frame, and a function that returns a column."""
-    if library_of(frame) == "pandas":
-        columns = [str(name) for name in frame.columns]
-        check_unique_columns(columns, where)
-        return columns, lambda name: _from_pandas(frame[name])
-    frame = frame.collect() if hasattr(frame, "collect") else frame
-    return frame.columns, frame.__getitem__
-
-
-def _from_pandas(column: Any) -> Any:
-    """Return a pandas column as an array of numbers, or as a list with None for missing values."""
-    # Polars' own conversion needs pyarrow, which is not a dependency.
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iufb":
-        return column.to_numpy()
-    return [
-        None if is_missing else value for value, is_missing in zip(column.tolist(), column.isna())
-    ]
 
 
 def _read_frame(frame: Any, where: str, roles: tuple[str, ...]) -> RowTable:

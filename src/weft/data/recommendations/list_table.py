@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.devices import float_type, is_host_readable
+from weft.data.frames import is_frame
 from weft.data.interactions import Interactions, InteractionTable
 from weft.data.readers.files import FileTable, is_file
 from weft.data.readers.roles import COLUMNS
 from weft.data.recommendations.batch_lists import BatchLists
 from weft.data.recommendations.disk_arrays import DiskArray
 from weft.data.recommendations.row_groups import RowGroups
-from weft.data.row_readers import is_frame, read_rows
+from weft.data.row_readers import read_rows
 from weft.data.sorting import (
     Numbers,
     are_sorted,

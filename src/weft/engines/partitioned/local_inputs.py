@@ -10,6 +10,7 @@ import numpy as np
 
 from weft._input_kinds import InputKind
 from weft.data import Vocabulary, read_interactions, read_labels
+from weft.data.frames import collect_frame, is_frame
 from weft.data.interaction_readers import read_pairs
 from weft.data.number_files import read_input_file
 from weft.data.number_readers import read_ids_and_values
@@ -171,10 +172,10 @@ def _labelled_users(data: Any, argument: str) -> list[Any]:
         return list(data)
     if type(data).__module__.partition(".")[0] == "pandas" and type(data).__name__ == "Series":
         return list(data.index)
-    if not hasattr(data, "columns"):
+    if not is_frame(data):
         expected = "{id: label}, or a frame with a column of ids and one of labels"
         raise _unordered_users(data, argument, expected)
-    data = data.collect() if hasattr(data, "collect") else data
+    data = collect_frame(data, argument)
     columns = {str(name): name for name in data.columns}
     roles, _ = assign_roles(list(columns), argument, argument)
     ids: list[Any] = data[columns[roles["user"]]].to_list()
