@@ -17,10 +17,11 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 import weft
 import weft.data.devices
 import weft.evaluation.evaluator  # imports `to_device` before it is replaced
-from metric_cases import BUILT_IN, VARIANTS, make_labels
+from metric_cases import BUILT_IN, OF_REFERENCE, VARIANTS, make_labels
 from synchronization_guard import SYNCHRONIZING, SYNCHRONIZING_ON_DEVICE, SynchronizationGuard
 from weft.data import Train
 from weft.data.features import read_features
+from weft.data.item_lists import read_item_lists
 from weft.data.labels import read_positional_labels
 from weft.data.vocabulary import Vocabulary
 from weft.metrics.names import parse_name
@@ -29,6 +30,7 @@ from weft.ranking import TIE_RULES
 
 DEVICE = "fakegpu"
 USERS, ITEMS = 6, 48
+NAMES = (*BUILT_IN, *VARIANTS, *OF_REFERENCE, "Serendipity(definition=base)")
 mode = FakeTensorMode(allow_non_fake_inputs=False)
 
 
@@ -79,6 +81,7 @@ def inputs():
             labels["item_features"], "item_features", Vocabulary.from_size("item", ITEMS)
         ),
     )
+    sizes = [Vocabulary.from_size("user", USERS), Vocabulary.from_size("item", ITEMS)]
     # The host knows these sizes; they are computed here, where tensors are real.
     assert (read.on_device.max_length, features.max_per_item) == (5, 2)
     return {
@@ -88,6 +91,7 @@ def inputs():
             labels["item_clusters"], "item_clusters", "item", ITEMS
         ),
         "item_features": features,
+        "reference": read_item_lists([[1, 2]] * USERS, "reference", *sizes),
         "num_users": USERS,
         "num_items": ITEMS,
     }
@@ -130,8 +134,10 @@ def metric_alone(name, dtype=torch.float32, metric_class=None, **settings):
 
 def evaluator(form, dtype=torch.float32, candidates=False, **settings):
     slices = {"half": ["first", "second", None] * (USERS // 3)}
+    given = inputs()
+    others = {"reference": given.pop("reference")}
     made = weft.Evaluator(
-        [*BUILT_IN, *VARIANTS], [1, 3, 60], per_user=True, slices=slices, **inputs(), **settings
+        NAMES, [1, 3, 60], per_user=True, slices=slices, inputs=others, **given, **settings
     )
     made._apply(there)
     states = [
@@ -188,7 +194,7 @@ def copied_again():
     guarded(lambda: next(columns).lookup(numbers(2)))
 
 
-CASES = {name: partial(metric_alone, name) for name in (*BUILT_IN, *VARIANTS)}
+CASES = {name: partial(metric_alone, name) for name in NAMES}
 CASES |= {
     f"nDCG of {dtype}": partial(metric_alone, "nDCG", dtype)
     for dtype in (torch.float64, torch.float16, torch.bfloat16)

@@ -8,7 +8,13 @@ import weft
 from weft.metrics.names import parse_name
 from weft.metrics.registry import all_metrics, built_in_metrics, needs_cutoff, prototype
 
-BUILT_IN = [metric.example or metric.__name__ for metric in built_in_metrics()]
+# Metrics that always need an input that is not among the arguments of `evaluate`.
+OF_REFERENCE = ["Intersection", "Unexpectedness"]
+BUILT_IN = [
+    metric.example or metric.__name__
+    for metric in built_in_metrics()
+    if metric.__name__ not in OF_REFERENCE
+]
 # Names with other parameters.
 VARIANTS = [
     "Precision(denominator=list)",
@@ -92,8 +98,16 @@ VARIANTS = [
 ]
 # Metrics of the scores of the truth before masking: neither candidates nor lists change them.
 RATINGS = [metric.__name__ for metric in built_in_metrics() if metric.family == "rating"]
-# Names of metrics that need item_vectors, which is not among the arguments of `evaluate`.
-OF_VECTORS = ["ILD", "ILS", "Serendipity(definition=dissimilarity)"]
+# Names of metrics that need inputs that are not among the arguments of `evaluate`.
+OF_OTHER_INPUTS = [
+    *OF_REFERENCE,
+    "ILD",
+    "ILS",
+    "Serendipity(definition=dissimilarity)",
+    "Serendipity(definition=base)",
+    "Unexpectedness(users=evaluated)",
+    "Intersection(ref_k=2)",
+]
 # Metrics of accuracy that need scores and truth only.
 ACCURACY = [
     metric.example or metric.__name__

@@ -35,6 +35,7 @@ class World:
     item_features: Mapping[int, Collection[Label]] | None = None
     item_vectors: Mapping[int, Sequence[float]] | None = None
     propensities: Mapping[int, float] | None = None  # None: estimated from train
+    reference: Mapping[User, Sequence[int]] | None = None  # another model's lists, best first
 
     def __post_init__(self) -> None:
         """Refuse what the definitions call an error."""

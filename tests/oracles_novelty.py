@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 
-from oracle_world import User, World, cosine, counted, popularity, ranked, train_cells
+from oracle_world import User, World, cosine, counted, given, popularity, ranked, train_cells
 from oracles import NAN, relevant
 
 
@@ -106,11 +106,39 @@ def dissimilar_hits(world: World, user: User, k: int) -> float:
     return total / len(items) if items else 0.0
 
 
+def hits_beyond(world: World, user: User, k: int) -> float:
+    """Relevant items of the list that the reference's first k lack / k; NaN without a reference."""
+    reference, wanted = given(world, "reference"), relevant(world.cases()[user])
+    if not wanted or user not in reference:
+        return NAN
+    return len((set(ranked(world, user, k)) & set(wanted)) - set(reference[user][:k])) / k
+
+
+def unexpectedness(world: World, user: User, k: int, users: str = "lists") -> float:
+    """1 - |L_u ∩ B_u| / k; NaN for an empty list or without a reference."""
+    items, reference = ranked(world, user, k), given(world, "reference")
+    if not items or user not in reference or user not in counted(world, users):
+        return NAN
+    return 1 - len(set(items) & set(reference[user][:k])) / k
+
+
+def intersection(
+    world: World, user: User, k: int, ref_k: int | None = None, users: str = "lists"
+) -> float:
+    """|L_u ∩ B_u| / |L_u|, B_u cut at ref_k or k; NaN for an empty list or without a reference."""
+    items, reference = ranked(world, user, k), given(world, "reference")
+    if not items or user not in reference or user not in counted(world, users):
+        return NAN
+    return len(set(items) & set(reference[user][: k if ref_k is None else ref_k])) / len(items)
+
+
 def serendipity(world: World, user: User, k: int, definition: str = "popularity") -> float:
     """Mean over the list of max((N + 1 - p) / N - (N + 1 - rank_i) / N, 0) of relevant items, the
     rank dense by train interactions, the last term 0 for items without any.
     """
     case, counts, n = world.cases()[user], popularity(world), world.num_items
+    if definition == "base":
+        return hits_beyond(world, user, k)
     if not relevant(case) or not train_cells(world):
         return NAN
     if definition == "dissimilarity":
@@ -131,4 +159,6 @@ USER_METRICS: dict[str, Callable[..., float]] = {
     "Surprisal": surprisal,
     "NewToUser": new_to_user,
     "Serendipity": serendipity,
+    "Unexpectedness": unexpectedness,
+    "Intersection": intersection,
 }

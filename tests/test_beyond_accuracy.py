@@ -121,7 +121,9 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     ),
     "ILS": every(distance=("cosine", "category", "jaccard", "cooccurrence"), users=USERS),
     "NewToUser": every(users=USERS),
-    "Serendipity": every(definition=("popularity", "dissimilarity")),
+    "Serendipity": every(definition=("popularity", "dissimilarity", "base")),
+    "Unexpectedness": every(users=USERS),
+    "Intersection": every(ref_k=(None, 1, 4), users=USERS),
     "Calibration": every(divergence=("kl", "js", "hellinger"), users=USERS) + every(alpha=(0.2,)),
     "CategoryDiversity": every(users=USERS),
     "CategoryEntropy": every(weight=WEIGHTS, users=USERS) + every(weight=("geometric",), p=(0.5,)),
@@ -244,6 +246,7 @@ class Problem:
     item_features: dict[int, list[Any]] = field(default_factory=dict)
     item_vectors: dict[int, list[float]] = field(default_factory=lambda: {77: [1.0, 0.5, 2.0]})
     propensities: dict[int, float] | None = None
+    reference: dict[Any, list[int]] = field(default_factory=dict)
 
     def run(self, specs, cutoffs, **how):
         before = self.scores.clone()
@@ -258,7 +261,9 @@ class Problem:
             user_groups=self.user_groups,
             item_clusters=self.item_clusters,
             item_features=self.item_features,
-            inputs={"item_vectors": self.item_vectors, "propensities": self.propensities},
+            inputs={
+                name: getattr(self, name) for name in ("item_vectors", "propensities", "reference")
+            },
             metrics=[text(*spec) for spec in specs],
             top_k=cutoffs,
             per_user=True,
@@ -283,6 +288,7 @@ class Problem:
             self.item_features,
             self.item_vectors,
             self.propensities,
+            self.reference,
         )
 
 
@@ -360,6 +366,11 @@ def problems(draw):
         },
         vectors,
         dict(enumerate(observed)) if draw(st.booleans()) else None,
+        {
+            user: random.permutation([*range(num_items), 77])[: random.integers(0, 8)].tolist()
+            for user in (*users, *untold, unknown)
+            if random.random() < 0.8
+        },
     )
 
 
@@ -483,6 +494,7 @@ PLAIN = Problem(
     item_clusters={0: "Drama", 1: "Drama", 2: "Noir", 3: None},
     item_features={0: ["a", "b"], 1: ["b"], 2: [], 3: ["c", "a"]},
     item_vectors={0: [1.0, 0.0], 1: [0.0, 0.0], 2: [-1.0, 2.0], 77: [1.0, 1.0]},
+    reference={"u0": [2, 0, 77, 1], "u1": [], "x": [3], "y": [0]},
 )
 AWKWARD = {
     "plain": PLAIN,

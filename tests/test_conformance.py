@@ -4,13 +4,13 @@ import pytest
 import torch
 
 import weft
-from metric_cases import BUILT_IN, OF_VECTORS, VARIANTS
+from metric_cases import BUILT_IN, OF_OTHER_INPUTS, VARIANTS
 from weft.metrics.registry import FAMILIES, built_in_metrics
 from weft.testing import CHECKS, check_metric, run_check
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("metric", [*BUILT_IN, *VARIANTS, *OF_VECTORS])
+@pytest.mark.parametrize("metric", [*BUILT_IN, *VARIANTS, *OF_OTHER_INPUTS])
 def test_built_in_metrics_conform(metric, check):
     run_check(check, metric)
 

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 import weft
 from fake_device_updates import CASES, FAILING, EverySum
-from metric_cases import BUILT_IN, OF_VECTORS, VARIANTS, has_trait, make_labels
+from metric_cases import BUILT_IN, OF_OTHER_INPUTS, VARIANTS, has_trait, make_labels
 from synchronization_guard import SYNCHRONIZING, SynchronizationError, SynchronizationGuard
 from weft._input_kinds import BUILT_IN_INPUTS
 from weft.data import DeviceColumn, Train
@@ -177,13 +177,13 @@ def test_evaluator_matches_without_synchronization(rule, form, dtype):
     same_results(run(elsewhere), run(nullcontext))
 
 
-@pytest.mark.parametrize("name", [*BUILT_IN, *VARIANTS, *OF_VECTORS])
+@pytest.mark.parametrize("name", [*BUILT_IN, *VARIANTS, *OF_OTHER_INPUTS])
 def test_metrics_match_without_synchronization(name):
     scores, truth, train = problem(2, torch.float32)
     inputs = {"train": Train.read(train), **read_labels(), "num_users": USERS, "num_items": ITEMS}
     vectors = torch.randn(ITEMS, 3, generator=torch.Generator().manual_seed(1))
-    kinds = {"item_vectors": BUILT_IN_INPUTS["item_vectors"]}
-    inputs |= read_positional_inputs({"item_vectors": vectors}, kinds, num_items=ITEMS)
+    given = {"item_vectors": vectors, "reference": [[0, 2, 5], None, [1]] + [[4, 3]] * (USERS - 3)}
+    inputs |= read_positional_inputs(given, BUILT_IN_INPUTS, USERS, ITEMS)
     spec = parse_name(name)
     for form, target in forms(truth).items():
         if form == "coo" and name not in ("nDCG", "RMSE"):  # the same to all of them as CSR

@@ -25,7 +25,10 @@ def run(metric, lists=LISTS, **changes):
         "items": list(range(1, 9)),
         "item_clusters": CATEGORIES,
         "item_features": {item: [category] for item, category in CATEGORIES.items()},
-        "inputs": {"item_vectors": {item: VECTORS[CATEGORIES[item]] for item in CATEGORIES}},
+        "inputs": {
+            "item_vectors": {item: VECTORS[CATEGORIES[item]] for item in CATEGORIES},
+            "reference": {"a": [5, 8], "b": [2, 4], "c": [6, 2]},
+        },
     }
     inputs |= {"mask_seen": False, "per_user": True}
     return weft.evaluate(lists, TRUTH, metrics=[metric], **inputs | changes)
@@ -48,6 +51,10 @@ def run(metric, lists=LISTS, **changes):
         ("ILS@4", 0.615059, None),  # recmetrics
         ("Serendipity(definition=dissimilarity)@4", 0.191074, [0.323223, 0.25, 0]),  # recommenders
         ("Serendipity@4", 0.145833, [0.21875, 0.1875, 0.03125]),  # RecTools
+        ("Serendipity(definition=base)@4", 0.166667, [0.25, 0.25, 0]),
+        ("Unexpectedness@2", 0.333333, [0.5, 0, 0.5]),  # RePlay
+        ("Unexpectedness@4", 0.666667, [0.75, 0.5, 0.75]),  # RePlay
+        ("Intersection@4", 0.333333, [0.25, 0.5, 0.25]),  # RecTools
         ("Calibration@4", 3.031345, [6.643856, 0.492822, 1.957356]),
         ("Calibration(divergence=js)@4", 0.568145, [1, 0.155639, 0.548795]),
         ("Calibration(divergence=hellinger)@4", 0.696597, None),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         ItemVectors,
         TrainInteractions,
         UserLabels,
+        UserLists,
         UserNumbers,
         UserVectors,
     )
@@ -76,6 +77,7 @@ _HOMES = {
     "UserAverageMetric": "weft.metrics.base.formulas",
     "UserAverageTopKMetric": "weft.metrics.base.formulas",
     "UserLabels": "weft._input_kinds",
+    "UserLists": "weft._input_kinds",
     "UserNumbers": "weft._input_kinds",
     "UserSum": "weft.metrics.list_sums",
     "UserVectors": "weft._input_kinds",
@@ -127,6 +129,7 @@ __all__ = [
     "UserAverageMetric",
     "UserAverageTopKMetric",
     "UserLabels",
+    "UserLists",
     "UserNumbers",
     "UserSum",
     "UserVectors",

@@ -22,7 +22,7 @@ class InputKind:
     `self.inputs`. `description` replaces the general one in messages."""
 
     axis: ClassVar[str]  # "item" or "user"; "interaction" for pairs of both
-    form: ClassVar[str]  # "number", "vector", "label", "features" or "interactions"
+    form: ClassVar[str]  # "number", "vector", "label", "features", "list" or "interactions"
     title: ClassVar[str]  # "a number per item"
     accepted: ClassVar[str]  # the forms in which callers give it
 
@@ -112,6 +112,14 @@ class UserLabels(InputKind):
     accepted = "a file, a frame or {user: label}"
 
 
+class UserLists(InputKind):
+    """A list of items per user, best first, such as the recommendations of another model."""
+
+    axis, form, title = "user", "list", "a list of items per user"
+    use = "lists"
+    accepted = "a file, a frame (user, item, and score or rank) or {user: [items]}"
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ItemFeatures(InputKind):
     """A set of labels per item. Text is split at `separator`."""
@@ -139,6 +147,7 @@ BUILT_IN_INPUTS: dict[str, InputKind] = {
     "item_features": ItemFeatures(),
     "item_vectors": ItemVectors(missing=math.nan),
     "propensities": ItemNumbers(description="the probability that each item is observed"),
+    "reference": UserLists(description="the recommendation lists of another model"),
 }
 NAMED_INPUTS = ("train", "user_groups", "item_clusters", "item_features")
 SIDE_INPUTS = NAMED_INPUTS[1:]  # without train, which is a table of interactions like the truth

@@ -31,7 +31,7 @@ _ROLES = {
     "candidates": ("user", "item"),
 }
 _ID_ROLES = ("user", "item")
-_INPUT_ROLES = (*_ID_ROLES, "value", "vector", "label")  # of files of `--input`
+_INPUT_ROLES = (*_ID_ROLES, "value", "vector", "label", "score", "rank")  # of files of `--input`
 _BINARY_SUFFIXES = (
     *(".parquet", ".pq", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc"),
     *(".npy", ".npz"),

@@ -24,6 +24,7 @@ from weft.data.evaluation_inputs import (
 )
 from weft.data.extra_users import skip_extra_users
 from weft.data.interactions import digest_sums, hash_sums_by_id
+from weft.data.item_lists import ItemLists
 from weft.data.labels import GroupNames, Labels
 from weft.data.numbers import Numbers
 from weft.data.popularity import TrainTotals
@@ -31,6 +32,7 @@ from weft.data.positions import check_declared, describe_ids
 from weft.data.readers.files import FileTable
 from weft.data.side_inputs import (
     Kinds,
+    UserValue,
     hash_user_input,
     read_input,
     read_item_inputs,
@@ -84,7 +86,7 @@ class EvaluationData(EncodedInteractions):
     derived: dict[str, Any]
 
     @property
-    def user_inputs(self) -> dict[str, Labels | Numbers]:
+    def user_inputs(self) -> dict[str, UserValue]:
         """The inputs of metrics that are about users, by name."""
         return {name: one for name, one in self.side.items() if self.kinds[name].axis == "user"}
 
@@ -103,7 +105,8 @@ class EvaluationData(EncodedInteractions):
     def hash_user_inputs(self) -> dict[str, NDArray[np.uint64]]:
         """Return sums of hashes of the inputs about users, by name; those of partitions add up."""
         return {
-            name: hash_user_input(value, self.all_users) for name, value in self.user_inputs.items()
+            name: hash_user_input(value, self.all_users, self.items)
+            for name, value in self.user_inputs.items()
         }
 
 
@@ -236,7 +239,7 @@ class DatasetBuilder:
         slices: Sequence[UserSlice],
         axes: Axes,
         rows: EncodedInteractions,
-    ) -> dict[str, Labels | CutNumbers | Numbers]:
+    ) -> dict[str, UserValue | CutNumbers]:
         """Return the inputs that are about users, and the slices, by their name in messages."""
         tables, kinds = self.tables, self._inputs.kinds
         has_user_order = tables.users is not None or source.num_users is not None
@@ -247,6 +250,7 @@ class DatasetBuilder:
                 name,
                 kinds[name],
                 rows.all_users,
+                items=axes.items,
                 num_in_order=in_order,
                 num_required=rows.users.size,
             )
@@ -263,14 +267,14 @@ class DatasetBuilder:
 
 
 def _label_users(
-    user_values: Mapping[str, Labels | CutNumbers | Numbers],
+    user_values: Mapping[str, UserValue | CutNumbers],
     slices: Sequence[UserSlice],
     stats: GlobalStats,
 ) -> tuple[dict[str, Any], dict[str, Labels]]:
     """Return all side inputs, and the slices by name, without those that are not cut yet."""
     side = dict(stats.item_inputs)
     for name, values in user_values.items():
-        if isinstance(values, Numbers):
+        if isinstance(values, (Numbers, ItemLists)):
             known = stats.groups.get(name)  # of all partitions
             unknown = values.num_unknown if known is None else known.unknown
             side = {name: replace(values, num_unknown=unknown), **side}
@@ -302,7 +306,7 @@ def _local_stats(
     source: Source | ListSource,
     axes: Axes,
     rows: EncodedInteractions,
-    user_values: Mapping[str, Labels | CutNumbers | Numbers],
+    user_values: Mapping[str, UserValue | CutNumbers],
     item_inputs: Mapping[str, Any],
 ) -> GlobalStats:
     """Return the facts about all users, where these are all."""
@@ -314,6 +318,6 @@ def _local_stats(
     groups = {
         name: values.group_names()
         for name, values in user_values.items()
-        if not isinstance(values, Numbers)
+        if not isinstance(values, (Numbers, ItemLists))
     }
     return GlobalStats(axes.items, None, item_inputs, groups, tuple(notes))

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft._input_kinds import InputKind, ItemFeatures
+from weft._input_kinds import InputKind, ItemFeatures, UserLists
 from weft.data.features import NO_FEATURES, Features, read_features
 from weft.data.interactions import hash_rows, sum_hashes
+from weft.data.item_lists import NO_LISTS, ItemLists, read_item_lists
 from weft.data.label_readers import infer_vocabulary
 from weft.data.labels import NO_LABELS, Labels, read_labels
 from weft.data.numbers import Numbers, empty_numbers, read_numbers
@@ -19,7 +20,8 @@ from weft.data.popularity import NO_TRAIN, Train
 from weft.data.vocabulary import Vocabulary
 from weft.errors import SettingError, check_int, check_type, setting_ref
 
-InputValue = Train | Labels | Features | Numbers
+UserValue = Labels | Numbers | ItemLists
+InputValue = Train | Features | UserValue
 Kinds = Mapping[str, InputKind]
 
 
@@ -29,10 +31,13 @@ def read_input(
     kind: InputKind,
     ids: Vocabulary,
     *,
+    items: Vocabulary | None = None,
     num_in_order: int | None = None,
     num_required: int | None = None,
-) -> Labels | Features | Numbers:
+) -> Features | UserValue:
     """Return an input of users or items by code; `where` names it in messages.
+
+    `items` are those of lists; None if they are numbers from 0.
 
     A sequence holds the values of the first `num_in_order` ids, by default of all; 0: ids have no
     known order. The first `num_required` ids, by default all, must have a value if the kind
@@ -40,6 +45,8 @@ def read_input(
     """
     if kind.form == "label":
         return read_labels(data, where, ids, num_in_order=num_in_order)
+    if isinstance(kind, UserLists):
+        return read_item_lists(data, where, ids, items, num_in_order=num_in_order)
     if isinstance(kind, ItemFeatures):
         return read_features(data, where, ids, num_in_order=num_in_order, separator=kind.separator)
     return read_numbers(
@@ -58,8 +65,10 @@ def read_item_inputs(
     }
 
 
-def hash_user_input(value: Labels | Numbers, users: Vocabulary) -> NDArray[np.uint64]:
+def hash_user_input(value: UserValue, users: Vocabulary, items: Vocabulary) -> NDArray[np.uint64]:
     """Return sums of hashes of the values by user id, `[3]`; those of several partitions add up."""
+    if isinstance(value, ItemLists):
+        return value.hash_sums(users, items)
     if isinstance(value, Labels):
         numbers = value.codes.values.cpu().numpy()
         labels = Vocabulary.from_ids("label", [repr(name) for name in value.names]).hash_keys()
@@ -78,6 +87,8 @@ def empty_input(kind: InputKind) -> InputValue:
         return NO_TRAIN
     if kind.form == "label":
         return NO_LABELS
+    if kind.form == "list":
+        return NO_LISTS
     return NO_FEATURES if kind.form == "features" else empty_numbers(kind)
 
 
@@ -95,8 +106,9 @@ def read_positional_inputs(
     sizes = {"num_users": num_users, "num_items": num_items}
     for name, size in sizes.items():
         sizes[name] = None if size is None else check_int(name, size, least=0)
-    # Train comes first, because it gives the number of items.
-    for name in sorted(data, key=lambda name: kinds[name].axis != "interaction"):
+    # Train and inputs of items come first, because they give the number of items.
+    order = ("interaction", "item", "user")
+    for name in sorted(data, key=lambda name: order.index(kinds[name].axis)):
         kind, axis = kinds[name], f"num_{kinds[name].axis}s"
         if data[name] is None:
             continue
@@ -104,7 +116,7 @@ def read_positional_inputs(
             inputs[name] = _read_train(data[name], **sizes)
             sizes["num_items"] = inputs[name].num_items
             continue
-        inputs[name] = _read_positional(data[name], name, kind, sizes[axis])
+        inputs[name] = _read_positional(data[name], name, kind, sizes[axis], sizes["num_items"])
         if kind.axis == "item" and sizes[axis] is None:
             sizes[axis] = inputs[name].size
     return inputs | {name: size for name, size in sizes.items() if size is not None}
@@ -118,10 +130,14 @@ def _read_train(data: Any, num_users: int | None, num_items: int | None) -> Trai
         raise SettingError(f"{reason}, or give num_users= and num_items= too.") from None
 
 
-def _read_positional(data: Any, where: str, kind: InputKind, size: int | None) -> InputValue:
+def _read_positional(
+    data: Any, where: str, kind: InputKind, size: int | None, num_items: int | None
+) -> InputValue:
     if isinstance(data, InputValue):
         return data
-    return read_input(data, where, kind, infer_vocabulary(data, where, kind.axis, size))
+    items = None if num_items is None else Vocabulary.from_size("item", num_items)
+    ids = infer_vocabulary(data, where, kind.axis, size)
+    return read_input(data, where, kind, ids, items=items)
 
 
 def merge_inputs(inputs: Mapping[str, Any] | None, **named: Any) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from torch import Tensor
 from weft.batch.batch import Batch
 from weft.data import Labels
 from weft.data.devices import DEFERRED_ERRORS, raise_deferred_errors
-from weft.data.numbers import Numbers
+from weft.data.item_lists import ItemLists
+from weft.data.side_inputs import UserValue
 from weft.data.tensors import SparseRows
 
 # Counts that every evaluation has, in the order of `BatchCounter.count`.
@@ -45,25 +46,35 @@ def items_without(name: str) -> str:
     return f"items_without_{short_names.get(name, name)}"
 
 
+def unknown_items(name: str) -> str:
+    """Return the name of the count of items that an input of lists has and the catalogue lacks."""
+    return f"unknown_items_of_{name}"
+
+
 class BatchCounter:
     """Counts users and items of batches, by the names of `Result.counts`.
 
     Besides `COUNT_NAMES`: short lists and ties at each cut-off, and users without a value in each
-    input about users and without a label in each slice.
+    input about users and without a label in each slice, and unknown items in inputs of lists.
     """
 
     def __init__(
         self,
         cutoffs: tuple[int, ...],
-        user_inputs: Mapping[str, Labels | Numbers],
+        user_inputs: Mapping[str, UserValue],
         slices: Mapping[str, Labels],
     ) -> None:
         self._cutoffs = cutoffs
         self._labels = {users_without(name): value for name, value in user_inputs.items()}
         for name, labels in slices.items():
             self._labels[f"users_outside_{name}"] = labels
+        self._lists = {
+            unknown_items(name): value
+            for name, value in user_inputs.items()
+            if isinstance(value, ItemLists)
+        }
         short_lists, ties = (f"short_lists@{k}" for k in cutoffs), (f"ties@{k}" for k in cutoffs)
-        self.names = (*COUNT_NAMES, *short_lists, *ties, *self._labels)
+        self.names = (*COUNT_NAMES, *short_lists, *ties, *self._labels, *self._lists)
 
     def count(self, batch: Batch) -> Tensor:
         """Return the counts of each user of a batch, `[batch, counts]`."""
@@ -113,6 +124,8 @@ class BatchCounter:
                 yield (scores[:, k - 1] == scores[:, k]) & (scores[:, k] > -torch.inf)
         for labels in self._labels.values():
             yield labels.lacks(batch.users)
+        for lists in self._lists.values():
+            yield lists.count_unknown(batch.users)
 
     def read(self, totals: Tensor, *, allows_nan: bool = False) -> dict[str, int]:
         """Return the counts of all batches by name. Raises the errors that were deferred.

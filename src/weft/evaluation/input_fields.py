@@ -10,6 +10,7 @@ import torch
 from weft._input_kinds import InputKind
 from weft.data import DeviceColumn, Features, Label, Labels, Numbers, Train
 from weft.data.interactions import Interactions
+from weft.data.item_lists import ItemLists
 from weft.data.side_inputs import InputValue
 from weft.evaluation.document_fields import check_list, check_mapping, check_whole, describe, reject
 from weft.evaluation.tensor_fields import FLOATS, check_codes, check_offsets, check_tensor
@@ -20,6 +21,8 @@ def pack_input(value: InputValue) -> dict[str, Any]:
     if isinstance(value, Numbers):
         columns = {"values": value.values.values, "missing": value.missing.values}
         return {**columns, "num_unknown": value.num_unknown}
+    if isinstance(value, ItemLists):
+        return _pack_lists(value)
     if isinstance(value, Train):
         interactions = value.interactions
         ratings = interactions.values
@@ -47,12 +50,19 @@ def pack_input(value: InputValue) -> dict[str, Any]:
     return {**columns, "names": list(value.names), "num_unknown": value.num_unknown}
 
 
+def _pack_lists(lists: ItemLists) -> dict[str, Any]:
+    arrays = {"offsets": lists.offsets, "items": lists.items, "has_list": lists.has_list}
+    tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+    return {**tensors, "num_items": lists.num_items, "num_unknown": lists.num_unknown}
+
+
 def unpack_input(kind: InputKind, plain: object, field: str) -> Any:
     """Build an input from what `pack_input` returned. Raises `InputError` for anything else."""
     readers = {
         "interactions": _read_train,
         "label": _read_labels,
         "features": _read_features,
+        "list": _read_lists,
         "number": _read_numbers,
         "vector": _read_numbers,
     }
@@ -72,6 +82,21 @@ def _read_numbers(plain: object, field: str) -> Numbers:
         reject(f"{field}['values']", describe(values), "finite numbers")
     num_unknown = check_whole(fields["num_unknown"], f"{field}['num_unknown']")
     return Numbers(DeviceColumn(values), DeviceColumn(missing), num_unknown)
+
+
+def _read_lists(plain: object, field: str) -> ItemLists:
+    names = ("offsets", "items", "has_list", "num_items", "num_unknown")
+    fields = check_mapping(plain, field, names)
+    num_items = check_whole(fields["num_items"], f"{field}['num_items']")
+    items = check_codes(fields["items"], f"{field}['items']", num_items, least=-1)
+    offsets = check_offsets(fields["offsets"], f"{field}['offsets']", len(items))
+    size = (len(offsets) - 1,)
+    has_list = check_tensor(fields["has_list"], f"{field}['has_list']", (torch.bool,), size)
+    num_unknown = check_whole(fields["num_unknown"], f"{field}['num_unknown']")
+    lists = ItemLists(offsets.numpy(), items.numpy(), has_list.numpy(), num_items, num_unknown)
+    if lists.has_repetitions or (offsets.diff() * ~has_list).any():
+        reject(f"{field}['items']", describe(items), "lists in which no item occurs twice")
+    return lists
 
 
 def _read_train(plain: object, field: str) -> Train:

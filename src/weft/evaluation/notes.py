@@ -16,7 +16,7 @@ from weft.data.dataset import EvaluationData
 from weft.data.sources import ListSource
 from weft.evaluation.bootstrap import BootstrapInterval
 from weft.evaluation.candidates import CandidateProvider
-from weft.evaluation.counts import items_without, users_without
+from weft.evaluation.counts import items_without, unknown_items, users_without
 from weft.evaluation.metric_set import MetricSet
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.propensity_notes import propensity_notes
@@ -41,6 +41,7 @@ _LACKS = {
     "features": "have no feature in {name}",
     "number": "have no number in {name}; theirs is {missing}",
     "vector": "have no vector in {name}; theirs is {missing}",
+    "list": "have no list in {name}",
 }
 _SHOWN_CELLS, _SHOWN_NAMES = 3, 4
 _POINTER_TO_SUMS = (
@@ -240,6 +241,11 @@ def _label_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
             yield (
                 f"{value.num_unknown:,} {form}s of {name} belong to {kinds[name].axis}s that are "
                 "not known here"
+            )
+        if unknown := counts.get(unknown_items(name)):
+            yield (
+                f"{unknown:,} items in the lists of {name} are not in the catalogue of this "
+                "evaluation; they keep their positions there, and equal no recommended item"
             )
         if isinstance(value, Features):
             yield from value.notes

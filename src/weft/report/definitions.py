@@ -36,6 +36,7 @@ LISTS = {"u1": [1, 2, 3, 4, 5], "u2": [1, 2, 3, 4, 5], "u3": [6, 7], "u4": [9, 1
 LIKED = {"u1": [1], "u2": [1, 3, 5, 6, 7, 8, 9, 10], "u3": [7, 8], "u4": [2, 3]}
 RATED = {user: {item: 1 + item % 5 for item in items} for user, items in LIKED.items()}
 TRAIN = {"u1": [6, 7, 8], "u2": [11, 12], "u3": [1, 2, 3], "u4": [4, 5, 6, 7, 8]}
+REFERENCE = {user: [1, 2, 6, 9, 11] for user in LISTS}  # the lists of another model
 GROUPS = {"u1": "F", "u2": "M", "u3": "F", "u4": "M"}
 CLUSTERS = {item: "film" if item <= 6 else "series" for item in range(1, 13)}
 FEATURES = {item: ["drama", "comedy", "horror"][: item % 3 + 1] for item in range(1, 13)}
@@ -235,6 +236,7 @@ def _evaluate_example(spec: MetricSpec, tool: str | None) -> tuple[str, str]:
         "item_clusters": CLUSTERS,
         "item_features": FEATURES,
         "train": TRAIN,
+        "inputs": {"reference": REFERENCE},
         "users": users,
         "items": items,
         "mask_seen": False,

@@ -193,7 +193,8 @@ def _example_lists() -> Iterator[str]:
     yield ""
     yield (
         "Items 1 to 6 are films, 7 to 12 are series; item i has the first i mod 3 + 1 of the "
-        "features drama, comedy, horror."
+        "features drama, comedy, horror. The lists of another model (`reference`) are all 1, 2, 6, "
+        "9, 11."
     )
     yield ""
 

@@ -32,11 +32,15 @@ def _make_values(kind: InputKind) -> list[Any]:
     values: list[Any] = [float(number * 7 % 11 + 1) / 11 for number in numbers]
     if kind.form == "vector":
         values = [[math.sin(number), math.cos(2 * number), 1.0] for number in numbers]
+    elif kind.form == "list":
+        values = [
+            [(number * 5 + place * 3) % NUM_ITEMS for place in range(4)] for number in numbers
+        ]
     elif kind.form == "label":
         values = ["abc"[number % 3] for number in numbers]
     elif kind.form == "features":
         return [{number % 3, number % 4} - {3} for number in numbers]
-    if getattr(kind, "missing", None) != "error":
+    if getattr(kind, "missing", None) != "error":  # labels and lists may be missing, too
         values[5] = None
     return values
 
@@ -80,9 +84,13 @@ class Subject:
     def with_items(self, order: Tensor) -> dict[str, Any]:
         """Return the inputs with the items in another order."""
         inputs = {**self.inputs, "train": self.inputs["train"][:, order]}
+        places = order.argsort().tolist()
         for name, kind in self.kinds.items():
             if kind.axis == "item":
                 inputs[name] = [self.inputs[name][number] for number in order]
+            elif kind.form == "list":
+                lists = self.inputs[name]
+                inputs[name] = [one and [places[item] for item in one] for one in lists]
         return inputs
 
     def values(

@@ -42,7 +42,7 @@ from weft.engines.partitioned.input_arguments import (
     spread_inputs,
     user_inputs,
 )
-from weft.engines.partitioned.local_inputs import UserVectorInput
+from weft.engines.partitioned.local_inputs import DriverInput
 from weft.engines.partitioned.partition_results import (
     PartialState,
     PartitionResult,
@@ -105,8 +105,8 @@ def take_user_inputs(
     remaining = {**arguments, **dict.fromkeys(inputs, _IN_PARTITIONS), "source": None}
     for name, kind in user_inputs(arguments).items():
         data = arguments["inputs"][name]
-        is_vector = kind.form == "vector"
-        inputs[input_key(name)] = UserVectorInput(data, name, kind) if is_vector else data
+        is_on_driver = kind.form in ("vector", "list")
+        inputs[input_key(name)] = DriverInput(data, name, kind) if is_on_driver else data
         remaining["inputs"] = {**remaining["inputs"], name: _IN_PARTITIONS}
     for each in slices:
         if each.source is not None:
@@ -115,11 +115,18 @@ def take_user_inputs(
             request = _IN_PARTITIONS if each.cut is None else {**request, "of": _IN_PARTITIONS}
             remaining["slices"] = {**remaining["slices"], each.name: request}
     origins = {
-        name: InputOrigin(name, columns=_COLUMNS.get(name, ("user", "label"))) for name in inputs
+        name: InputOrigin(name, columns=_find_columns(name, data)) for name, data in inputs.items()
     }
     run = _build_empty_run(remaining, origins, _empty_stats(remaining, slices))
     _check_mergeable(run, engine)
     return inputs, remaining, positions
+
+
+def _find_columns(name: str, data: Any) -> tuple[str, ...]:
+    """Return the columns of an input with rows of users, before it is read."""
+    if isinstance(data, DriverInput) and data.kind.form == "list":
+        return ("user", "item", "rank")
+    return _COLUMNS.get(name, ("user", "label"))
 
 
 def _read_positions(arguments: Arguments) -> PositionalIds:
@@ -262,7 +269,7 @@ def evaluate_partitions(
 
 
 def _find_labels(arguments: Arguments) -> dict[str, bool]:
-    """Return the inputs about users by name: True for labels, False for numbers."""
+    """Return the inputs about users by name: True for labels, False for numbers and lists."""
     slices = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
     labels = {
         input_key(name): kind.form == "label" for name, kind in user_inputs(arguments).items()

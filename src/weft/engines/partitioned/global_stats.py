@@ -109,7 +109,7 @@ def summarize(
     partitions: Partitions[Partition], origins: Origins, labels: Mapping[str, bool]
 ) -> PartitionSummary:
     """Return the summary of all partitions; `labels` are inputs and slices besides user_groups with
-    a label (True), or a number or a vector (False) of each user.
+    a label (True), or a number, a vector or a list (False) of each user.
     """
     summarize_each = partial(_summarize_partition, origins=origins, label_names=labels)
     return map_reduce(partitions, summarize_each, _combine_summaries)
@@ -144,7 +144,7 @@ def _summarize_partition(
         {
             name: distinct_ids(table.columns["item"])
             for name, table in tables.items()
-            if "item" in table.columns
+            if "item" in table.columns and name not in label_names  # not items of other lists
         },
         popularity,
         labels,
@@ -163,7 +163,9 @@ def _summarize_labels(
             user_labels = read_labels(tables[name], name, users, num_in_order=0)
             labels[name] = frozenset(user_labels.names), user_labels.num_unknown
         else:
-            codes = users.encode(tables[name].columns["user"], tables[name].where)
+            ids, where = tables[name].columns["user"], tables[name].where
+            is_list = "item" in tables[name].columns
+            codes = users.encode(_distinct_users(tables[name]) if is_list else ids, where)
             labels[name] = frozenset(), int((codes < 0).sum())
     return labels
 

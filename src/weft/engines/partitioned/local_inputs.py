@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,8 @@ from weft.data.number_readers import read_ids_and_values
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.readers.role_assignment import assign_frame_roles
 from weft.data.readers.roles import VALUE_ROLE
-from weft.data.recommendations import ROW_RANK_OFFSET, read_lists
-from weft.data.vocabulary import id_series
+from weft.data.recommendations import ROW_RANK_OFFSET, ListTable, are_lists, read_lists
+from weft.data.vocabulary import distinct_ids, id_series
 from weft.engines.partitioned.partitions import ALL_USERS, INPUTS_WITH_ALL_USERS, InputOrigin
 from weft.errors import InputError
 
@@ -27,12 +27,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class UserVectorInput:
-    """Vectors of users, which the driver reads; `name` is that of the input."""
+class DriverInput:
+    """Vectors or lists of users, which the driver reads; `name` is that of the input.
+
+    The rows of an `unordered` table of the engine, which the driver has collected, have no order.
+    """
 
     data: Any
     name: str
     kind: InputKind
+    unordered: bool = False
+
+    def collect(self, collect: Callable[[Any, str], Any]) -> DriverInput:
+        """Return the input with data in memory in the place of a table of the engine."""
+        data = collect(self.data, self.name)
+        return replace(self, data=data, unordered=data is not self.data)
 
 
 def assign_roles(
@@ -64,8 +73,9 @@ def read_local(data: Any, argument: str) -> tuple[dict[str, pl.DataFrame], Input
 
     if argument in ("source", "truth", "train", "candidates"):
         return _read_pairs(data, argument)
-    if isinstance(data, UserVectorInput):
-        return _read_user_vectors(data, argument)
+    if isinstance(data, DriverInput):
+        read = _read_user_lists if data.kind.form == "list" else _read_user_vectors
+        return read(data, argument)
     if is_file(data):
         table = read_table(data, argument, use=_file_use(argument))
         names = ("user",) if argument == "users" else ("user", "label")
@@ -88,11 +98,7 @@ def _read_pairs(data: Any, argument: str) -> tuple[dict[str, pl.DataFrame], Inpu
     unused: tuple[str, ...] = ()
     if argument == "source":
         lists = read_lists(data)
-        pairs, unused = lists.entries, lists.unused_columns
-        columns = {"score": pairs.values} if lists.has_scores else {}
-        columns |= {"rank": lists.ranks} if lists.ranks is not None else {}
-        if lists.order == "rows":
-            columns["rank"] = np.arange(len(pairs.values)) + ROW_RANK_OFFSET
+        pairs, unused, columns = lists.entries, lists.unused_columns, _rank_columns(lists)
     elif argument == "candidates":
         pairs = read_pairs(data, argument)
     else:
@@ -118,6 +124,41 @@ def _read_pairs(data: Any, argument: str) -> tuple[dict[str, pl.DataFrame], Inpu
     return frames, origin
 
 
+def _rank_columns(lists: ListTable) -> dict[str, Any]:
+    """Return the scores and ranks of lists; ranks from the order of rows without either."""
+    columns: dict[str, Any] = {"score": lists.entries.values} if lists.has_scores else {}
+    if lists.ranks is not None:
+        columns["rank"] = lists.ranks
+    elif lists.order == "rows":
+        columns["rank"] = np.arange(len(lists.entries.values)) + ROW_RANK_OFFSET
+    return columns
+
+
+def _read_user_lists(
+    given: DriverInput, argument: str
+) -> tuple[dict[str, pl.DataFrame], InputOrigin]:
+    """Return lists of users as rows (user, item, and score, rank or both), and all their users."""
+    import polars as pl
+
+    if not are_lists(given.data):
+        raise _unordered_users(given.data, given.name, "{id: [items]}, or a frame (user, item)")
+    lists = read_lists(given.data, given.name)
+    if given.unordered and lists.order == "rows":
+        raise InputError(
+            f"{given.name} has neither scores nor ranks, and rows of the engine have no order. Add "
+            "a column 'score' or 'rank'."
+        )
+    entries, file = lists.entries, lists.file
+    origin = InputOrigin(lists.where)
+    if file is not None:
+        origin = InputOrigin(lists.where, str(file.path), lists.unused_columns, file.notes)
+    ids = {"user": _plain_ids(entries.users), "item": _plain_ids(entries.items)}
+    frame = pl.DataFrame({**ids, **_rank_columns(lists)})
+    users = pl.DataFrame({"user": _plain_ids(distinct_ids(lists.users))})
+    frames = {argument: frame, argument + ALL_USERS: users}
+    return frames, replace(origin, columns=tuple(frame.columns))
+
+
 def _read_user_labels(data: Any, argument: str) -> pl.DataFrame:
     """Return labels of users as rows (user, label)."""
     import polars as pl
@@ -140,7 +181,7 @@ def _read_user_labels(data: Any, argument: str) -> pl.DataFrame:
 
 
 def _read_user_vectors(
-    vectors: UserVectorInput, argument: str
+    vectors: DriverInput, argument: str
 ) -> tuple[dict[str, pl.DataFrame], InputOrigin]:
     """Return vectors of users as rows (user, value 0, value 1, ...)."""
     import polars as pl

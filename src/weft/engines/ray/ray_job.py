@@ -17,7 +17,7 @@ from weft.engines.partitioned.driver import (
     evaluate_partitions,
     take_user_inputs,
 )
-from weft.engines.partitioned.local_inputs import UserVectorInput, check_id_types, read_local
+from weft.engines.partitioned.local_inputs import DriverInput, check_id_types, read_local
 from weft.engines.partitioned.parquet_rows import ParquetTable
 from weft.engines.partitioned.partition_results import collect_user_tables
 from weft.engines.partitioned.partitions import ALL_USERS, InputOrigin, Partition
@@ -191,8 +191,8 @@ class RayJob:
                 f"{setting_ref('users')} names the rows of the factors in their order, which a Ray "
                 "Dataset does not have; give a list."
             )
-        if isinstance(data, UserVectorInput):
-            data = replace(data, data=collect_dataset(data.data, argument))
+        if isinstance(data, DriverInput):
+            data = data.collect(collect_dataset)
         if isinstance(data, (str, Path)):
             data = File(data)  # type: ignore[arg-type]
         paths = []

@@ -5,14 +5,14 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.data.readers.files import File
 from weft.data.readers.roles import find_column_name
 from weft.engines.partitioned.local_inputs import (
-    UserVectorInput,
+    DriverInput,
     assign_roles,
     check_id_types,
     read_local,
@@ -141,8 +141,8 @@ class SparkReader:
 
     def open(self, data: Any, argument: str) -> list[SparkTable]:
         """Return an input with rows of users as Spark tables."""
-        if isinstance(data, UserVectorInput):
-            data = replace(data, data=self.collect_items(data.data, data.name))
+        if isinstance(data, DriverInput):
+            data = data.collect(self.collect_items)
         opened = self._open_frame(data, argument)
         if opened is None:
             return self._open_local(data, argument)

@@ -2,6 +2,17 @@
 
 from weft.metrics.novelty.discounted import EFD, EPC
 from weft.metrics.novelty.lists import MIUF, SelfInformation, Surprisal
+from weft.metrics.novelty.reference import Intersection, Unexpectedness
 from weft.metrics.novelty.serendipity import NewToUser, Serendipity
 
-__all__ = ["EFD", "EPC", "MIUF", "NewToUser", "SelfInformation", "Serendipity", "Surprisal"]
+__all__ = [
+    "EFD",
+    "EPC",
+    "MIUF",
+    "Intersection",
+    "NewToUser",
+    "SelfInformation",
+    "Serendipity",
+    "Surprisal",
+    "Unexpectedness",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from dataclasses import replace
 from functools import cached_property
 from math import nan
 from typing import Any
@@ -11,17 +12,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft._input_kinds import ItemVectors, built_in_inputs
+from weft._input_kinds import BUILT_IN_INPUTS, ItemVectors, TrainInteractions, built_in_inputs
 from weft.batch.batch import Batch
 from weft.batch.topk import TopK
 from weft.data import DeviceColumn, Train
+from weft.data.item_lists import NO_LISTS, ItemLists
 from weft.data.numbers import Numbers
+from weft.data.popularity import NO_TRAIN
 from weft.errors import check_choice
 from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds
 from weft.metrics.feature_sums import split_rows
 from weft.metrics.registry import register
 from weft.metrics.unit_vectors import unit_vectors
+
+# The inputs that each definition of serendipity reads.
+_INPUTS: dict[str, Set[str]] = {
+    "popularity": {"train"},
+    "dissimilarity": {"train", "item_vectors"},
+    "base": {"reference"},
+}
 
 
 @register
@@ -81,11 +91,13 @@ class Serendipity(UserAverageTopKMetric):
     interactions, N the number of items in the catalogue. Equally popular items have the same rank,
     and the next ones the rank that follows; s_i is 0 for items without train interactions.
     `definition="dissimilarity"`: an item counts 1 minus the mean cosine of its vector in
-    `item_vectors` and those of the user's train interactions.
+    `item_vectors` and those of the user's train interactions. `definition="base"`: an item counts 1
+    unless another model's list, the user's in the input `reference` cut at k, has it; the sum is
+    divided by k.
 
-    Edge cases: an empty list counts 0; undefined if train is empty. By dissimilarity, items without
-    a vector (or with a vector of zeros) count 0, and users without a train interaction that has one
-    are left out.
+    Edge cases: an empty list counts 0; undefined if train is empty and read. By dissimilarity,
+    items without a vector (or with a vector of zeros) count 0, and users without a train
+    interaction that has one are left out; so are, by base, users without a list in `reference`.
 
     Example: of three items, the relevant one is at position 1, and second by popularity: (3/3 -
     2/3) / 2.
@@ -99,10 +111,16 @@ class Serendipity(UserAverageTopKMetric):
     """
 
     family = "novelty"
-    needs = {**built_in_inputs("train"), "item_vectors": ItemVectors(missing=nan, required=False)}
+    needs = {
+        "train": TrainInteractions(required=False),
+        "item_vectors": ItemVectors(missing=nan, required=False),
+        "reference": replace(BUILT_IN_INPUTS["reference"], required=False),
+    }
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
-    undefined = "no user has a relevant item, or train is empty"
+    undefined = (
+        "no user has a relevant item, or train is empty, or none of them has a list in reference"
+    )
     reference = (
         "Kotkov, Wang and Veijalainen (2016), A survey of serendipity in recommender systems, "
         "doi 10.1016/j.knosys.2016.08.014"
@@ -110,15 +128,18 @@ class Serendipity(UserAverageTopKMetric):
 
     def __init__(self, k: int, *, definition: str = "popularity", **settings: Any) -> None:
         super().__init__(k, **settings)
-        self._train: Train = self.inputs["train"]
+        self._train: Train = self.inputs.get("train", NO_TRAIN)
         self._vectors: Numbers | None = self.inputs.get("item_vectors")
-        self.definition = check_choice("definition", definition, ("popularity", "dissimilarity"))
+        self._reference: ItemLists = self.inputs.get("reference", NO_LISTS)
+        self.definition = check_choice("definition", definition, tuple(_INPUTS))
         self.reads_history = self.definition == "dissimilarity"
         if self.reads_history:
             self.bounds = (0.0, 2.0)
+        if self.definition == "base":  # a sum over the hits, of values that no position changes
+            self.has_expected_tie_form, self.sampling_behaviour = True, "corrected"
 
     def needed_inputs(self) -> Set[str]:
-        return {"train", "item_vectors"} if self.reads_history else {"train"}
+        return _INPUTS[self.definition]
 
     @cached_property
     def _expected(self) -> DeviceColumn:
@@ -129,6 +150,8 @@ class Serendipity(UserAverageTopKMetric):
         return DeviceColumn(torch.from_numpy(np.where(self._train.item_counts > 0, score, 0.0)))
 
     def user_values(self, topk: TopK) -> Tensor:
+        if self.definition == "base":
+            return self._hits_beyond_reference(topk) / topk.k
         if self._train.num_interactions == 0:
             return torch.full_like(topk.list_length, torch.nan)
         batch, length = topk.batch, topk.list_length.clamp(min=1)
@@ -141,6 +164,19 @@ class Serendipity(UserAverageTopKMetric):
             by_position = (num_items - positions) / num_items
             surprise = by_position - self._expected.lookup(batch.relevant.items)
         return batch.observed_positions.gains(topk.cutoffs, surprise.clamp(min=0)) / length
+
+    def _hits_beyond_reference(self, topk: TopK) -> Tensor:
+        """Return the number of hits that the first k of the reference lack, `[batch, cut-offs]`."""
+        batch, relevant, reference = topk.batch, topk.batch.relevant, self._reference
+        users, items = batch.users[relevant.rows], relevant.fill_invalid(relevant.items, -1)
+        ranks = reference.find_ranks(users, items)
+        is_missing = [((ranks == 0) | (ranks > k)).to(topk.k.dtype) for k in topk.cutoffs]
+        hits = [
+            topk.relevant_positions.gains((k,), missing)
+            for k, missing in zip(topk.cutoffs, is_missing)
+        ]
+        lacks = reference.lacks(batch.users)[:, None]
+        return torch.where(lacks, torch.nan, torch.cat(hits, dim=1))
 
     def _dissimilarity(self, batch: Batch, vectors: Numbers) -> tuple[Tensor, Tensor]:
         """Return 1 - the mean cosine of each relevant item and the items of the user's train `[n]`,

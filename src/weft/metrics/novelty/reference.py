@@ -1,0 +1,107 @@
+"""Lists against those of another model, the reference: how much a model recommends beyond it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft._input_kinds import built_in_inputs
+from weft.batch.topk import TopK
+from weft.data.item_lists import ItemLists
+from weft.errors import check_choice, check_int
+from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
+from weft.metrics.base.metric import Bounds
+from weft.metrics.registry import register
+
+
+class _ReferenceMetric(UserAverageTopKMetric):
+    """A number of items that a list has in common with the list of the reference."""
+
+    family = "novelty"
+    needs = built_in_inputs("reference")
+    is_exposure_metric = True
+    bounds: Bounds = (0.0, 1.0)
+    undefined = "no user has both a list with an item and a list of the reference"
+
+    def __init__(self, k: int, *, users: str = "lists", **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self._reference: ItemLists = self.inputs["reference"]
+        self.users = check_choice("users", users, POPULATIONS)
+
+    def common_items(self, topk: TopK, ref_k: int | None = None) -> Tensor:
+        """Return how many items of the first k the reference has in its first `ref_k`, or k.
+
+        NaN for an empty list and for users without a list of the reference."""
+        batch = topk.batch
+        ranks = self._reference.find_ranks(batch.users, batch.items)
+        common = [
+            ((ranks[:, :k] > 0) & (ranks[:, :k] <= (ref_k or k))).sum(1) for k in topk.cutoffs
+        ]
+        lacks = self._reference.lacks(batch.users)[:, None] | (topk.list_length == 0)
+        return torch.where(lacks, torch.nan, torch.stack(common, dim=1).to(topk.k.dtype))
+
+
+@register
+class Unexpectedness(_ReferenceMetric):
+    """The share of a list that the first k items of another model's list do not have, averaged over
+    lists: 1 - |L ∩ B| / k.
+
+    B is the user's list in the input `reference`, cut at k. `users="evaluated"` counts the lists of
+    users with a relevant item only.
+
+    Edge cases: empty lists, and those of users without a list in `reference`, are left out;
+    positions after the end of a shorter list count as unexpected; against an empty list of the
+    reference everything is unexpected.
+
+    Example: of items 0 and 2, the other model recommends item 2.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.Unexpectedness(k=2, reference=[[2, 1]])
+    >>> metric.update(torch.tensor([[0.9, 0.1, 0.5]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+    """
+
+    higher_is_better = True
+    reference = (
+        "Adamopoulos and Tuzhilin (2014), On unexpectedness in recommender systems, "
+        "doi 10.1145/2559952"
+    )
+
+    def user_values(self, topk: TopK) -> Tensor:
+        return 1 - self.common_items(topk) / topk.k
+
+
+@register
+class Intersection(_ReferenceMetric):
+    """The share of a list that another model recommends too, averaged over lists: |L ∩ B| / |L|.
+    Lower is better, as for the other metrics of what a model adds to a known one.
+
+    B is the user's list in the input `reference`, cut at `ref_k`, by default at k.
+    `users="evaluated"` counts the lists of users with a relevant item only.
+
+    Edge cases: empty lists, and those of users without a list in `reference`, are left out; against
+    an empty list of the reference the value is 0.
+
+    Example: of items 0 and 2, the other model recommends item 2, at position 3.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.Intersection(k=2, ref_k=3, reference=[[1, 3, 2]])
+    >>> metric.update(torch.tensor([[0.9, 0.1, 0.5, 0.2]]), torch.tensor([[1, 0, 0, 0]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+    """
+
+    higher_is_better = False
+    reference = (
+        "RecTools' metric: Mobile TeleSystems (2022), https://github.com/MobileTeleSystems/RecTools"
+    )
+
+    def __init__(self, k: int, *, ref_k: int | None = None, **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self.ref_k = None if ref_k is None else check_int("ref_k", ref_k)
+
+    def user_values(self, topk: TopK) -> Tensor:
+        return self.common_items(topk, self.ref_k) / topk.list_length
