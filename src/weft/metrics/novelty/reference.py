@@ -96,7 +96,8 @@ class Intersection(_ReferenceMetric):
 
     higher_is_better = False
     reference = (
-        "RecTools' metric: Mobile TeleSystems (2022), https://github.com/MobileTeleSystems/RecTools"
+        "RecTools' metric; Fagin, Kumar and Sivakumar (2003), Comparing top k lists, "
+        "doi 10.1137/S0895480102412856"
     )
 
     def __init__(self, k: int, *, ref_k: int | None = None, **settings: Any) -> None:
