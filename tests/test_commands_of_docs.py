@@ -44,7 +44,7 @@ def prepare_folder(page, folder):
         (folder / "run.yaml").write_text(first_block(page, "yaml"), encoding="utf-8")
         write_parquet(folder, {"lists/als.parquet": "als.csv"})
         shutil.copy(folder / "pop.csv", folder / "lists" / "popular.csv")
-    elif page == "docs/check.md":
+    elif page in ("docs/check.md", "docs/splitting.md"):
         exec(compile(first_block(page, "python"), page, "exec"), {})
 
 

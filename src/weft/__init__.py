@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from weft.evaluation.evaluator import Evaluator
     from weft.evaluation.result import Result
     from weft.evaluation.result_io import load_result
+    from weft.evaluation.splitting.split import Split, split
     from weft.evaluation.state_io import load_state, merge_states, save_state
     from weft.metrics.accumulators import ItemRelevance
     from weft.metrics.base.composite_formula import Composite
@@ -69,6 +70,7 @@ _HOMES = {
     "RankedLists": "weft.batch.ranked_lists",
     "RatingMetric": "weft.metrics.base.formulas",
     "Result": "weft.evaluation.result",
+    "Split": "weft.evaluation.splitting.split",
     "SummedMetric": "weft.metrics.base.summed",
     "SummedTopKMetric": "weft.metrics.base.summed",
     "TopKItems": "weft.data.topk_items",
@@ -95,6 +97,7 @@ _HOMES = {
     "register": "weft.metrics.registry",
     "sampling": "",
     "save_state": "weft.evaluation.state_io",
+    "split": "weft.evaluation.splitting.split",
     "testing": "",
 }
 
@@ -121,6 +124,7 @@ __all__ = [
     "RankedLists",
     "RatingMetric",
     "Result",
+    "Split",
     "SummedMetric",
     "SummedTopKMetric",
     "TopKItems",
@@ -147,6 +151,7 @@ __all__ = [
     "register",
     "sampling",
     "save_state",
+    "split",
     "testing",
 ]
 

@@ -29,6 +29,12 @@ Alternative = Literal["two-sided", "greater", "less"]
 CorrectionName = Literal["none", "bonferroni", "holm", "fdr"]
 CorrectionFamily = Literal["test", "metric", "pair", "all"]
 EngineName = Literal["ray", "spark"]
+SplitMethod = Literal["timeline", "user-timeline", "leave-last-out", "random", "folds"]
+SplitScope = Literal["user", "global"]
+TimeTies = Literal["break", "together"]
+RepeatedPairs = Literal["error", "first", "last", "keep"]
+ColdIds = Literal["keep", "drop"]
+SplitFormat = Literal["csv", "tsv", "parquet", "jsonl"]
 
 
 def choices(type_: Any) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from weft.cli.error_handling import CommandGroup, print_text, show_tracebacks
 from weft.cli.evaluate_command import evaluate
 from weft.cli.metrics_command import metrics
 from weft.cli.schema_command import schema
+from weft.cli.split_command import split
 
 app = typer.Typer(
     name="weft",
@@ -32,6 +33,7 @@ app.command(
 app.command()(compare)
 app.command()(metrics)
 app.command()(schema)
+app.command()(split)
 app.command(
     epilog="Exit codes: 0; 1 if there is an error (with --strict: or a warning); 2 if an input "
     "cannot be read."

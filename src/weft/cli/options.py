@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import typer
+from pydantic import BaseModel
 
 from weft._choices import choices
 from weft._input_kinds import BUILT_IN_INPUTS, NAMED_INPUTS
-from weft.config.sections import ENGINES, DataFiles, EngineSettings, FileSettings, Section
+from weft.config.sections import ENGINES, DataFiles, EngineSettings, FileSettings
 from weft.evaluation.setting_rules import EXECUTION, OUTPUT, SettingField
 from weft.evaluation.settings import EvaluationSettings
 
@@ -161,7 +162,7 @@ def _plain_types(annotation: Any) -> Iterable[Any]:
 
 
 def from_model(
-    model: type[Section], name: str, *flags: str, about: str = "", **option: Any
+    model: type[BaseModel], name: str, *flags: str, about: str = "", **option: Any
 ) -> inspect.Parameter:
     """Return the option of a model's field; `about` is added to its description."""
     field = model.model_fields[name]
@@ -177,7 +178,7 @@ def from_model(
     )
 
 
-def with_default(model: type[Section], name: str) -> inspect.Parameter:
+def with_default(model: type[BaseModel], name: str) -> inspect.Parameter:
     """Return the option of a model's field, with the default of the field."""
     return from_model(model, name, default=model.model_fields[name].default)
 

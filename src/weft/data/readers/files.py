@@ -45,6 +45,7 @@ class FileTable:
     notes: tuple[str, ...] = ()
     all_users: pl.Series | None = None  # users with or without rows; None: the users of the rows
     pipe: PipeBuffer | None = None  # the content, if the path is a pipe
+    layout: FileLayout | None = None  # of the first part file
 
     @property
     def path(self) -> str | None:
@@ -92,13 +93,16 @@ def read_table(
     *,
     use: str | None = None,
     collect: CollectColumns = collect_columns,
+    verbatim: bool = False,
 ) -> FileTable:
     """Return the content of a file; `evaluate` accepts it wherever it accepts the file.
 
     `where` names the data in messages. `use` decides which columns are read: "lists", "truth",
     "train", "candidates", "items", "users", "user_groups", "item_clusters" or "item_features". By
     default it is `where` if that is one of these, else "lists". `collect` reads the columns of a
-    scan; a `RowStream` keeps the scan instead, for files that do not fit into memory.
+    scan; a `RowStream` keeps the scan instead, for files that do not fit into memory. If it is
+    `verbatim`, columns other than ids and times are read as they are written, also those without a
+    role, as `column 0`, `column 1`, ... by their position in the file.
     """
     if isinstance(data, FileTable):
         return data
@@ -110,15 +114,36 @@ def read_table(
         layouts = [detect_layout(part, file, use in ID_LISTS) for part in parts]
         _check_same_columns(layouts)
         roles, unused = assign_roles(layouts[0], file.columns, use, where, name)
-        columns, all_users = _read_columns(layouts, roles, file.ids, where, collect)
+        is_table = layouts[0].format != "json"
+        read_roles = name_columns(layouts[0].names, roles) if verbatim and is_table else roles
+        columns, all_users = _read_columns(layouts, read_roles, file.ids, where, collect)
     if not len(next(iter(columns.values()))) and use in ("lists", "truth") and all_users is None:
         below = " below its header" if layouts[0].has_header else ""
         raise InputError(f"{where} has no rows{below}.")
     notes = tuple(_notes(layouts[0], columns, file))
-    if layouts[0].trec == "qrels":
+    if layouts[0].trec == "qrels" and "rating" in columns:
         columns["rating"] = columns["rating"].clip(lower_bound=0)
-    num_columns = len(layouts[0].names)
-    return FileTable(where, file, columns, roles, unused, num_columns, notes, all_users, pipe)
+    return FileTable(
+        where,
+        file,
+        columns,
+        roles,
+        unused,
+        num_columns=len(layouts[0].names),
+        notes=notes,
+        all_users=all_users,
+        pipe=pipe,
+        layout=layouts[0],
+    )
+
+
+def name_columns(names: Sequence[str], roles: Mapping[str, str]) -> dict[str, str]:
+    """Return all columns in their order, under their role if they are ids or times.
+
+    Others are `column 0`, `column 1`, ... by their position.
+    """
+    verbatim = {roles[role]: role for role in (*ID_ROLES, "timestamp") if role in roles}
+    return {verbatim.get(name, f"column {number}"): name for number, name in enumerate(names)}
 
 
 def _check_same_columns(layouts: list[FileLayout]) -> None:
@@ -138,7 +163,8 @@ def _notes(layout: FileLayout, columns: Mapping[str, pl.Series], file: File) -> 
     is_table = layout.format == "text" and not layout.has_header and not layout.trec
     if is_table and file.header is None and not file.columns and len(columns) > 1:
         yield f"{file.path.name} has no header: its columns are read as {', '.join(columns)}"
-    if layout.trec == "qrels" and (negative := int((columns["rating"] < 0).sum())):
+    ratings = columns.get("rating") if layout.trec == "qrels" else None
+    if ratings is not None and (negative := int((ratings < 0).sum())):
         yield f"{file.path.name}: {negative:,} negative judgements count as 0, as in trec_eval"
 
 

@@ -1,0 +1,131 @@
+"""`weft split`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weft._choices import SplitFormat, choices
+from weft.cli.error_handling import Debug
+from weft.cli.flags import FileFlags
+from weft.cli.options import (
+    READING_OPTIONS,
+    OutputOption,
+    add_options,
+    complete_words,
+    from_model,
+)
+from weft.cli.output import check_folder, open_console, print_written, show_progress
+from weft.evaluation.splitting.split_settings import SplitSettings
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from weft.evaluation.splitting.split import Split
+
+_FORMATS = choices(SplitFormat)
+_PANELS = {
+    "Parts": (
+        *("method", "test_share", "validation_share", "test_from", "validation_from", "n"),
+        *("validation_n", "folds", "per", "ties", "seed"),
+    ),
+    "Rows": (
+        *("duplicates", "min_user_interactions", "min_item_interactions", "core", "cold_users"),
+        "cold_items",
+    ),
+}
+_SETTINGS = [
+    from_model(SplitSettings, name, rich_help_panel=panel)
+    for panel, names in _PANELS.items()
+    for name in names
+]
+_DROPPED = {
+    "duplicates": "repeated interactions",
+    "few_interactions": "of users and items with few interactions",
+    "cold_users": "of users that are not in train",
+    "cold_items": "of items that are not in train",
+}
+
+
+@add_options(*_SETTINGS, *READING_OPTIONS)
+def split(
+    interactions: Annotated[
+        Path, typer.Argument(metavar="INTERACTIONS", help="A file of interactions.")
+    ],
+    *,
+    out: Annotated[
+        Path | None,
+        OutputOption(metavar="DIR", help="The folder for the parts and the manifest."),
+    ] = None,
+    format: Annotated[  # noqa: A002
+        str | None,
+        OutputOption(
+            "--format",
+            "-f",
+            help=f"Format of the parts: {', '.join(_FORMATS)}. Default: as the file.",
+            autocompletion=complete_words(*_FORMATS),
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, OutputOption("--overwrite", help="Replace the files of an earlier split.")
+    ] = False,
+    debug: Debug = False,
+    **options: Any,
+) -> None:
+    """Split interactions into train, validation and test, without leaks in time.
+
+    Writes train, validation and test with all columns of the file, and weft-split.json, which says
+    how they were made. weft check and the report read it.
+
+    \b
+    weft split ratings.csv --method leave-last-out --n 1 --validation-n 1 --out parts
+    weft split ratings.csv --method timeline --test-from 2024-01-01 --out parts
+    weft split ratings.parquet --method user-timeline --test-share 0.2 --out parts
+    weft split ratings.csv --method folds --folds 5 --seed 7 --out parts --format parquet
+    """
+    from weft.data.readers.files import File
+    from weft.errors import SettingError
+
+    for name, value in {"--method": options["method"], "--out": out}.items():
+        if value is None:
+            raise SettingError(
+                f"{name} must be given, as in: weft split {interactions} --method leave-last-out "
+                "--out parts. See weft split --help."
+            )
+    assert out is not None
+    check_folder(out, f"--out {out}")
+    reading = FileFlags.from_options(options)
+    settings = {name: options[name] for name in SplitSettings.model_fields}
+    given = {name: value for name, value in settings.items() if value is not None}
+    with show_progress(None) as step:
+        step("loading polars")
+        from weft.evaluation.splitting.split import split as split_data
+
+        step("splitting")
+        parts = split_data(File(**reading.describe("train", interactions)), **given)
+        step("writing")
+        files = parts.save(out, format=format, overwrite=overwrite)
+    console = open_console()
+    console.print(_table(parts))
+    for name, count in parts.manifest["dropped"].items():
+        if count:
+            console.print(f"Dropped: {count:,} rows {_DROPPED[name]}.", highlight=False)
+    print_written(console, files)
+
+
+def _table(split: Split) -> Table:
+    """Return the size and the time range of each part."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("part", "rows", "users", "items", "first", "last"):
+        table.add_column(title, justify="left" if title == "part" else "right")
+    for part in split.parts:
+        facts = part.facts
+        sizes = (f"{facts[name]:,}" for name in ("rows", "users", "items"))
+        times = (Text(str(facts.get(name, ""))) for name in ("first", "last"))
+        table.add_row(part.place, *sizes, *times)
+    return table
