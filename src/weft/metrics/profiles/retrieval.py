@@ -1,0 +1,65 @@
+"""Tools of information retrieval."""
+
+from __future__ import annotations
+
+from weft.metrics.profiles.declaration import JUDGED, Profile, default
+
+TREC_EVAL = Profile(
+    "trec_eval",
+    "10.0-rc3 (and pytrec_eval)",
+    {
+        **default("Precision", "Recall", "HitRate", "MRR", "RPrecision", "bpref", "infAP"),
+        "MAP": {"normalizer": "relevant"},
+        "nDCG": {"gain": "linear"},
+        "F1": {"metric_name_1": "Precision(denominator=list)"},
+        "RBP": {"p": 0.9},
+        "RBPResidual": {"p": 0.9, "users": "lists"},
+        "IPrec": {"rounding": "nearest"},
+    },
+    settings={**JUDGED, "missing_lists": "skip"},
+    notes=(
+        "P, recall, success, recip_rank, map_cut, ndcg_cut, set_F, Rprec, bpref, infAP, "
+        "rbp_resid, 11pt_avg (IPrec; iprec_at_recall_0.10 is IPrec(recall=0.1), which "
+        "pytrec_eval rounds otherwise) and, where judgements are 0 or 1, rbp are "
+        "reproduced. Those without a "
+        "cut-off: give a k that holds the whole list. Uncut ndcg is nDCG(gain=linear, "
+        "ideal=full), Rprec_mult_0.50 is RPrecision(multiple=0.5), relative_P is "
+        "Recall(normalizer=capped).",
+        "rbp divides judgements above 1 by the highest one of the topic. Negative "
+        "judgements count as judged in Weft.",
+        "Tied scores rank by document id, descending as text. Weft does so in "
+        "recommendation lists, unless items= gives an order or ties= a rule; with a score "
+        "matrix, give items= in that order.",
+        "trec_eval stores scores as float32, so that scores that differ by less than about "
+        "6e-8 of their size are tied; Weft compares them as float64. For the tool's order "
+        "cast the scores to float32 before they are given or written.",
+        "With -c users without a list count 0: missing_lists='zero'.",
+        "Judgements are integers, and those below 1, also negative ones, are not relevant "
+        "(another level, -l: relevance_threshold). Topics of a run without judgements are "
+        "in no mean.",
+    ),
+    orders_ties_by_descending_id=True,
+)
+
+RANX = Profile(
+    "ranx",
+    "0.3.21",
+    {
+        **default("Precision", "Recall", "HitRate", "MRR", "F1", "RPrecision"),
+        "MAP": {"normalizer": "relevant"},
+        "nDCG": {"gain": "linear"},
+        "DCG": {"gain": "linear"},
+        "RBP": {"relevance": "graded"},
+    },
+    settings=JUDGED,
+    notes=(
+        "ndcg and dcg are reproduced; ndcg_burges and dcg_burges have gain=exponential, "
+        "rbp.80 is RBP(p=0.8) with a k that holds the whole list. Without a cut-off, "
+        "precision and f1 divide by the length of the list: give a k that holds the whole "
+        "list, and Precision(denominator=list), or F1(metric_name_1="
+        "Precision(denominator=list)). Uncut ndcg is nDCG(gain=linear, ideal=full).",
+        "ranx orders tied scores in its own way.",
+        "Judgements are integers, and those below 1 are not relevant. Queries without "
+        "judgements are in no mean, those without a result count 0 (make_comparable).",
+    ),
+)
