@@ -135,6 +135,7 @@ def average_precision(row: RankedList, normalizer: str = "capped") -> float:
     """Sum of hits_p / p over the hits, divided by what the normalizer says; 0 without a hit."""
     total = math.fsum(nth / p for nth, p in enumerate(row.hit_ranks, start=1))
     divisors = {"capped": row.capped, "relevant": len(row.wanted), "k": row.k, "hits": row.hits}
+    divisors["list"] = min(len(row.wanted), len(row.grades))
     divisor = divisors[normalizer]
     return total / divisor if divisor else 0.0
 

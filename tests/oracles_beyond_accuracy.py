@@ -273,11 +273,21 @@ def exposure(world: World, k: int, users: str) -> list[int]:
     return [counts[item] for item in range(world.num_items)]
 
 
-def item_coverage(world: World, k: int, as_fraction: bool = False, users: str = "lists") -> float:
-    """Items in any list; as a fraction, of the catalogue."""
-    return sum(count > 0 for count in exposure(world, k, users)) / (
-        world.num_items if as_fraction else 1
-    )
+def item_coverage(
+    world: World,
+    k: int,
+    as_fraction: bool = False,
+    universe: str = "catalogue",
+    users: str = "lists",
+) -> float:
+    """Items of the universe in any list; as a fraction, of the universe; NaN if that is empty."""
+    known = {"catalogue": [1] * world.num_items, "train": popularity(world)}[universe]
+    size = sum(count > 0 for count in known)
+    if as_fraction and not size:
+        return NAN
+    shown = exposure(world, k, users)
+    covered = sum(count > 0 for count, interactions in zip(shown, known) if interactions)
+    return covered / (size if as_fraction else 1)
 
 
 def shannon_entropy(

@@ -69,13 +69,15 @@ def arp(
     user: User,
     k: int,
     users: str = "lists",
-    unseen: float = 0,
+    unseen: float | str = 0,
     normalize: str = "none",
 ) -> float:
-    """Mean n_i over the list, `unseen` for an item without interactions, / T or / the highest n;
-    NaN for an empty list.
+    """Mean n_i over the list, `unseen` for an item without interactions ("skip": those that have
+    some), / T or / the highest n; NaN for an empty list.
     """
     items, counts = ranked(world, user, k), popularity(world)
+    if unseen == "skip":
+        items = [item for item in items if counts[item]]
     scale = {"none": 1, "interactions": sum(counts), "max": max(counts, default=0)}[normalize]
     if not items or not scale or user not in counted(world, users):
         return NAN

@@ -41,7 +41,7 @@ METRICS: dict[str, list[dict[str, Any]]] = {
         {"metric_name_1": "GAUC", "metric_name_2": "HitRate"},
         {"metric_name_1": ("F1", {"metric_name_1": LINEAR, "beta": 2.0}), "metric_name_2": "MRR"},
     ],
-    "MAP": [{"normalizer": name} for name in ("capped", "relevant", "k", "hits")],
+    "MAP": [{"normalizer": name} for name in ("capped", "relevant", "k", "list", "hits")],
     "MAR": [{}],
     "MRR": [{}],
     "nDCG": [

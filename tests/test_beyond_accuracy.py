@@ -95,7 +95,7 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     "NE": every(scores=("logits",)),
     "ScoreCalibration": every(scores=("logits",)),
     "ECE": every(scores=("logits",), bins=(1, 3, 10)),
-    "ItemCoverage": every(as_fraction=(False, True), users=USERS),
+    "ItemCoverage": every(as_fraction=(False, True), users=USERS, universe=("catalogue", "train")),
     "UserCoverage": every(as_fraction=(False, True), users=USERS),
     "NumRetrieved": every(users=USERS),
     "UserCoverageAtN": every(n=(None, 1, 3), as_fraction=(False, True), users=USERS),
@@ -134,7 +134,7 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     "ACLT": every(pop_ratio=RATIOS, users=USERS) + every(tail_ratio=(0.1, 0.5)),
     "APLT": every(pop_ratio=RATIOS, users=USERS, denominator=("k", "list"))
     + every(tail_ratio=(0.1, 0.5, 1.0)),
-    "ARP": every(users=USERS, unseen=(0, 1), normalize=("none", "interactions", "max")),
+    "ARP": every(users=USERS, unseen=(0, 1, "skip"), normalize=("none", "interactions", "max")),
     "PopularityQuantile": every(users=USERS),
     "ExpectedExposureLoss": every(weight=WEIGHTS) + every(p=(0.8,)),
     "ExpectedExposureDisparity": every(weight=WEIGHTS) + every(p=(0.8,)),

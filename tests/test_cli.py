@@ -1616,7 +1616,10 @@ def test_completion_offers_every_choice():
     ("words", "offered"),
     [
         ("weft metrics nD", {"nDCG", "nDCGRendle2020"}),
-        ("weft evaluate --profile r", {"ranx", "recbole", "rectools"}),
+        (
+            "weft evaluate --profile r",
+            {"ranx", "recbole", "rectools", "replay", "recommenders", "recpack"},
+        ),
         ("weft evaluate --ties p", {"pessimistic"}),
         ("weft ev", {"evaluate"}),
     ],

@@ -648,7 +648,9 @@ MISTAKES = [
     (
         "evaluation: {profile: trec}",
         "1:23: profile: trec is not known. Choose one of 'warprec', 'elliot', "
-        "'trec_eval', 'ranx', 'recbole', 'torchmetrics', 'rectools', 'sklearn'.",
+        "'trec_eval', 'ranx', 'recbole', 'torchmetrics', 'rectools', 'sklearn', "
+        "'replay', 'lenskit', 'ir_measures', 'recommenders', 'cornac', 'pyg', 'evidently', "
+        "'recpack'.",
     ),
     (
         "evaluation: {profile: trec_eval, metrics: Gini@5}",

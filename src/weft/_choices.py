@@ -20,7 +20,22 @@ Duplicates = Literal["error", "keep-best"]
 RepeatedUsers = Literal["count", "drop"]
 NanScores = Literal["raise", "nan"]
 ProfileName = Literal[
-    "warprec", "elliot", "trec_eval", "ranx", "recbole", "torchmetrics", "rectools", "sklearn"
+    "warprec",
+    "elliot",
+    "trec_eval",
+    "ranx",
+    "recbole",
+    "torchmetrics",
+    "rectools",
+    "sklearn",
+    "replay",
+    "lenskit",
+    "ir_measures",
+    "recommenders",
+    "cornac",
+    "pyg",
+    "evidently",
+    "recpack",
 ]
 FileFormat = Literal["csv", "tsv", "parquet", "jsonl", "json", "recbole", "trec"]
 IdType = Literal["auto", "string", "integer"]

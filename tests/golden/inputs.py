@@ -212,6 +212,14 @@ def scores(model):
 
 
 @cache
+def unmasked_lists(model):
+    """`{user: [item, ...]}`: the best items by score and then by item id, those of train too."""
+    text = gzip.decompress((HERE / f"scores_{model}.csv.gz").read_bytes()).decode()
+    order = np.argsort(-np.loadtxt(io.StringIO(text), delimiter=","), axis=1, kind="stable")
+    return {user: [items()[column] for column in row[:DEPTH]] for user, row in zip(users(), order)}
+
+
+@cache
 def relevance_matrix(relevance):
     """Relevance values `[users, items]`."""
     matrix = np.zeros((len(users()), len(items())), dtype=np.int64)

@@ -6,10 +6,11 @@
 Each section imports its tool only when it runs and reads nothing but the input files. The tools do
 not fit into one environment; these groups do (Python 3.11, the versions that pip chooses):
 
-    pip install numpy pytrec_eval-terrier ir_measures ranx pyndeval
-    pip install numpy scikit-learn torch torchmetrics torcheval
+    pip install numpy pytrec_eval-terrier ir_measures ranx cwl-eval pyndeval
+    pip install numpy scikit-learn torch torchmetrics torcheval torch_geometric
     pip install numpy pandas <tool>     where <tool> is one of rectools, recbole (with torch),
-                                        replay-rec, lenskit, recommenders, cornac, implicit, recpack
+                                        replay-rec, lenskit, recommenders, cornac, implicit,
+                                        recpack, evidently (with pandas below 3)
 
 WarpRec needs Python 3.12 and many packages; for its metrics these are enough:
 
@@ -34,10 +35,10 @@ from inputs import HERE, make_input
 
 SECTIONS = {
     "tools_retrieval": ("pytrec_eval", "ir_measures", "ranx", "pyndeval"),
-    "tools_learning": ("sklearn", "torchmetrics", "torcheval"),
+    "tools_learning": ("sklearn", "torchmetrics", "torcheval", "pyg"),
     "tools_recommendation": (
         *("rectools", "recbole", "replay", "lenskit", "recommenders", "cornac", "implicit"),
-        "recpack",
+        *("recpack", "evidently"),
     ),
     "tools_warprec": ("warprec",),
 }
@@ -47,8 +48,9 @@ PACKAGES = {
     "sklearn": "scikit-learn",
     "replay": "replay-rec",
     "rectools": "RecTools",
+    "pyg": "torch_geometric",
 }
-FLOAT32 = ("torchmetrics", "torcheval", "warprec")  # stored with nine digits
+FLOAT32 = ("torchmetrics", "torcheval", "warprec", "pyg")  # stored with nine digits
 
 
 def make_values(tool):

@@ -6,10 +6,16 @@ from inputs import (
     MODELS,
     RELEVANCES,
     candidates,
+    item_clusters,
+    items,
+    lists,
+    positives,
     predictions,
     rank_scores,
     relevance_matrix,
     scores,
+    train,
+    users,
 )
 
 
@@ -133,3 +139,52 @@ def make_torcheval():
                 f"reciprocal_rank(k={k})",
                 float(reciprocal_rank(preds, target, k=k).mean()),
             )
+
+
+def make_pyg():
+    """Full lists of all users; users without a relevant item count in the metrics of lists only."""
+    import torch
+    from torch_geometric import metrics
+
+    number = {item: index for index, item in enumerate(items())}
+    counts = [sum(other == item for _, other in train()) for item in items()]
+    popularity, category = torch.tensor(counts), torch.tensor(item_clusters()[1])
+    ranked = {
+        "LinkPredPrecision(k={k})": metrics.LinkPredPrecision,
+        "LinkPredRecall(k={k})": metrics.LinkPredRecall,
+        "LinkPredF1(k={k})": metrics.LinkPredF1,
+        "LinkPredMAP(k={k})": metrics.LinkPredMAP,
+        "LinkPredNDCG(k={k})": metrics.LinkPredNDCG,
+        "LinkPredMRR(k={k})": metrics.LinkPredMRR,
+        "LinkPredHitRatio(k={k})": metrics.LinkPredHitRatio,
+    }
+    weighted = {
+        "LinkPredNDCG(k={k}, weighted=True)": lambda k: metrics.LinkPredNDCG(k, weighted=True)
+    }
+    listed = {
+        "LinkPredCoverage(k={k})": lambda k: metrics.LinkPredCoverage(k, len(items())),
+        "LinkPredDiversity(k={k})": lambda k: metrics.LinkPredDiversity(k, category),
+        "LinkPredPersonalization(k={k})": metrics.LinkPredPersonalization,
+        "LinkPredAveragePopularity(k={k})": lambda k: metrics.LinkPredAveragePopularity(
+            k, popularity
+        ),
+    }
+    for model in MODELS:
+        rows = torch.tensor([[number[item] for item, _ in lists(model)[user]] for user in users()])
+        for relevance in RELEVANCES:
+            cells = [
+                (row, number[item], value)
+                for row, user in enumerate(users())
+                for item, value in positives(relevance).get(user, {}).items()
+            ]
+            edges = torch.tensor([cell[:2] for cell in cells]).T
+            weights = torch.tensor([float(cell[2]) for cell in cells])
+            made = weighted if relevance == "rating" else ranked
+            for template, make in {**made, **(listed if relevance == "binary" else {})}.items():
+                for k in CUTOFFS:
+                    if k == 1 and "Diversity" in template:
+                        continue  # divides by k - 1
+                    metric = make(k)
+                    metric.update(rows, edges, weights)
+                    call = template.replace("{k}", str(k))
+                    yield f"{model}/{relevance}", call, float(metric.compute())

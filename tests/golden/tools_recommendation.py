@@ -10,15 +10,20 @@ from inputs import (
     RELEVANCES,
     candidates,
     frame,
+    item_clusters,
     items,
     list_frame,
     lists,
     positives,
     predictions,
+    rank_scores,
+    read_rows,
     relevance_matrix,
+    scores,
     surrogate_scores,
     train,
     truth_frame,
+    unmasked_lists,
     users,
 )
 
@@ -126,6 +131,8 @@ def make_replay():
 
     names = ("HitRate", "Precision", "Recall", "MAP", "MRR", "NDCG")
     columns = ("query_id", "item_id", "rating")
+    before = pl.DataFrame(train(), schema=["query_id", "item_id"], orient="row")
+    categories = pl.DataFrame({"item_id": items(), "category_id": item_clusters()[1]})
     for model in LISTS:
         recommended = pl.DataFrame(list_frame(model, *columns, "rank").to_dict("list")).drop("rank")
         for relevance in ("binary", "liked"):
@@ -141,22 +148,57 @@ def make_replay():
                     for call, by_user in metric(recommended, relevant).items():
                         values = {user: float(value) for user, value in by_user.items()}
                         yield PER_USER_LIKED_CASE, call.replace("-PerUser", ""), values
+        for name in ("Coverage", "Surprisal"):
+            values = getattr(metrics, name)(list(CUTOFFS))(recommended, before)
+            yield from ((f"{model}/binary", call, float(value)) for call, value in values.items())
+        labelled = recommended.join(categories, on="item_id").drop("item_id")
+        diversity = metrics.CategoricalDiversity(list(CUTOFFS))(labelled)
+        yield from ((f"{model}/binary", call, float(value)) for call, value in diversity.items())
+    for model in MODELS:
+        rows = [
+            (user, item, -float(rank))
+            for user, ranked in unmasked_lists(model).items()
+            for rank, item in enumerate(ranked)
+        ]
+        recommended = pl.DataFrame(rows, schema=list(columns), orient="row")
+        for call, value in metrics.Novelty(list(CUTOFFS))(recommended, before).items():
+            yield f"{model}/binary/unmasked", call, float(value)
 
 
 def make_lenskit():
     """Users with a list and a relevant item; the plain mean over their lists."""
-    from lenskit.data import ItemList
-    from lenskit.metrics import MAE, NDCG, RMSE, Hit, ListGini, Precision, Recall, RecipRank
-    from lenskit.metrics.ranking import AveragePrecision, LogRankWeight
+    from lenskit.data import ItemList, from_interactions_df
+    from lenskit.metrics import (
+        DCG,
+        MAE,
+        NDCG,
+        RBP,
+        RMSE,
+        Hit,
+        ListGini,
+        MeanPopRank,
+        Precision,
+        Recall,
+        RecipRank,
+    )
+    from lenskit.metrics.ranking import AveragePrecision, ExposureGini, LogRankWeight
 
     shifted = LogRankWeight(offset=1)
+    seen = from_interactions_df(frame(train(), "user_id", "item_id"))
     graded = {
+        "NDCG(n={k}, gain=rating)": lambda k: NDCG(k, gain="rating"),
+        "DCG(n={k}, gain=rating)": lambda k: DCG(k, gain="rating"),
         "NDCG(n={k}, gain=rating, weight=LogRankWeight(offset=1))": lambda k: NDCG(
             k, gain="rating", weight=shifted
         ),
     }
     binary = {
         "NDCG(n={k}, weight=LogRankWeight(offset=1))": lambda k: NDCG(k, weight=shifted),
+        "NDCG(n={k})": NDCG,
+        "DCG(n={k})": DCG,
+        "RBP(n={k})": RBP,
+        "RBP(n={k}, patience=0.5)": lambda k: RBP(k, patience=0.5),
+        "RBP(n={k}, normalize=True)": lambda k: RBP(k, normalize=True),
         "Precision(n={k})": Precision,
         "Recall(n={k})": Recall,
         "Hit(n={k})": Hit,
@@ -175,8 +217,6 @@ def make_lenskit():
                 for u, rated in kept.items()
             }
             for template, make in (graded if relevance == "rating" else binary).items():
-                if model == "short" and make is AveragePrecision:
-                    continue  # divides by the length of a list shorter than k
                 for k in CUTOFFS:
                     metric = make(k)
                     by_user = {
@@ -187,14 +227,14 @@ def make_lenskit():
                     yield f"{model}/{relevance}", call, float(np.mean(list(by_user.values())))
                     if f"{model}/{relevance}" == PER_USER_CASE and k == 10:
                         yield PER_USER_CASE, call, by_user
-        for k in CUTOFFS if model != "short" else ():
-            gini = ListGini(k, items=len(items()))
-            parts = [gini.compute_list_data(each, None) for each in ranked.values()]
-            yield (
-                f"{model}/binary",
-                f"ListGini(n={k}, items={len(items())})",
-                float(gini.global_aggregate(parts)),
-            )
+        for k in CUTOFFS:
+            for gini in (ListGini(k, items=len(items())), ExposureGini(k, items=len(items()))):
+                parts = [gini.compute_list_data(each, None) for each in ranked.values()]
+                call = f"{type(gini).__name__}(n={k}, items={len(items())})"
+                yield f"{model}/binary", call, float(gini.global_aggregate(parts))
+            popularity = MeanPopRank(seen, n=k)
+            values = [popularity.measure_list(each, None) for each in ranked.values()]
+            yield f"{model}/binary", f"MeanPopRank(n={k})", float(np.mean(values))
     for metric, name in ((RMSE(), "RMSE"), (MAE(), "MAE")):
         parts = []
         by_user = {}
@@ -233,7 +273,9 @@ def make_recommenders():
                     )
                     yield case, f"ndcg_at_k(k={k}, score_type={kind})", float(value)
                 for name in (
-                    ("precision_at_k", "recall_at_k", "map_at_k") if relevance != "rating" else ()
+                    ("precision_at_k", "recall_at_k", "map_at_k", "map")
+                    if relevance != "rating"
+                    else ()
                 ):
                     yield (
                         case,
@@ -246,8 +288,18 @@ def make_recommenders():
                 .query(f"rank <= {k}")
                 .drop(columns=["score", "rank"])
             )
+            case = f"{model}/binary"
             value = tool.distributional_coverage(before, cut, **columns)
-            yield f"{model}/binary", f"distributional_coverage: {k} items", float(value)
+            yield case, f"distributional_coverage: {k} items", float(value)
+            if set(cut["item"]) <= set(before["item"]):  # it counts others in odd ways
+                value = tool.catalog_coverage(before, cut, **columns)
+                yield case, f"catalog_coverage: {k} items", float(value)
+                if model != "short":  # a mean over items, not over lists
+                    value = tool.novelty(before, cut, **columns)
+                    yield case, f"novelty: {k} items", float(value)
+            if k in (5, 10):
+                value = tool.diversity(before, cut, **columns)
+                yield case, f"diversity: {k} items", float(value)
     rated = [(user, *cell) for user, cells in predictions().items() for cell in cells]
     true = frame(
         ((user, item, rating) for user, item, rating, _ in rated), "user", "item", "rating"
@@ -256,8 +308,8 @@ def make_recommenders():
         ((user, item, score) for user, item, _, score in rated), "user", "item", "prediction"
     )
     names = {**columns, "col_rating": "rating", "col_prediction": "prediction"}
-    yield "predictions/rating", "rmse", float(tool.rmse(true, predicted, **names))
-    yield "predictions/rating", "mae", float(tool.mae(true, predicted, **names))
+    for name in ("rmse", "mae", "rsquared", "exp_var"):
+        yield "predictions/rating", name, float(getattr(tool, name)(true, predicted, **names))
 
 
 def make_cornac():
@@ -267,6 +319,7 @@ def make_cornac():
     number = {item: index for index, item in enumerate(items())}
     made = {
         "NDCG(k={k})": metrics.NDCG,
+        "NCRR(k={k})": metrics.NCRR,
         "Precision(k={k})": metrics.Precision,
         "Recall(k={k})": metrics.Recall,
         "FMeasure(k={k})": metrics.FMeasure,
@@ -278,6 +331,8 @@ def make_cornac():
                 user for user in users() if user in positives(relevance) and user in lists(model)
             ]
             for template, make in made.items():
+                if model == "short" and make is metrics.NCRR:
+                    continue  # its ideal is no longer than the list
                 for k in CUTOFFS:
                     values = []
                     for user in kept:
@@ -305,6 +360,33 @@ def make_cornac():
                     for s, r in rows
                 ]
                 yield f"{model}/{relevance}/all", name, float(np.mean(values))
+            values = [
+                float(metrics.MRR().compute(gt_pos=np.flatnonzero(r), pd_rank=np.argsort(-s)))
+                for s, r in rows
+            ]
+            yield f"{model}/{relevance}/all", "MRR", float(np.mean(values))
+    for user_based in (True, False):
+        for metric, value in _rating_errors(user_based).items():
+            yield "predictions/rating", f"{metric}(user_based={user_based})", value
+
+
+def _rating_errors(user_based):
+    """Return the errors that Cornac's `rating_eval` prints."""
+    from cornac import metrics
+    from cornac.data import Dataset
+    from cornac.eval_methods.base_method import rating_eval
+
+    rated = [(user, *cell) for user, cells in predictions().items() for cell in cells]
+    data = Dataset.from_uir([(user, item, rating) for user, item, rating, _ in rated])
+    predicted = {(data.uid_map[u], data.iid_map[i]): value for u, i, _, value in rated}
+
+    class Stored:
+        def rate(self, user_idx, item_idx):
+            return np.float64(predicted[user_idx, item_idx])
+
+    made = (metrics.MAE(), metrics.MSE(), metrics.RMSE())
+    values, _ = rating_eval(Stored(), made, data, user_based=user_based)
+    return {metric.name: float(value) for metric, value in zip(made, values)}
 
 
 def make_implicit():
@@ -351,6 +433,10 @@ def make_recpack():
     rows = {user: row for row, user in enumerate(users())}
     columns = {item: column for column, item in enumerate(items())}
     names = ("NDCGK", "PrecisionK", "RecallK", "CalibratedRecallK", "ReciprocalRankK", "CoverageK")
+    names += ("DCGK",)
+    genres = [row["genres"].split("|") for row in read_rows("items.csv")]
+    labels = sorted({name for some in genres for name in some})
+    features = sparse.csr_matrix([[name in some for name in labels] for some in genres])
     for model in LISTS:
         cells = [
             (rows[u], columns[i], s)
@@ -366,3 +452,66 @@ def make_recpack():
                     metric = getattr(metrics, name)(k)
                     metric.calculate(relevant, predicted)
                     yield f"{model}/{relevance}", f"{name}(K={k})", float(metric.value)
+            if relevance == "binary" and model != "short":  # users without a list count 0
+                diversity = metrics.IntraListDiversityK(5)
+                diversity.fit(features)
+                diversity.calculate(relevant, predicted)
+                yield f"{model}/{relevance}", "IntraListDiversityK(K=5)", float(diversity.value)
+
+
+def make_evidently():
+    """A table with all items that are not in train, in the order of the scores, of all users."""
+    import pandas as pd
+    from evidently import DataDefinition, Dataset, Recsys, Report
+    from evidently import metrics as tool
+
+    definition = DataDefinition(
+        ranking=[
+            Recsys(
+                user_id="user",
+                item_id="item",
+                target="target",
+                prediction="prediction",
+                recommendations_type="score",
+            )
+        ]
+    )
+    cut = (tool.PrecisionTopK, tool.RecallTopK, tool.MAP, tool.MRR, tool.HitRate)
+    before = Dataset.from_pandas(frame(train(), "user", "item"), data_definition=definition)
+    for model in MODELS:
+        matrix = rank_scores(scores(model))
+        for relevance in RELEVANCES:
+            values = relevance_matrix(relevance)
+            rows, columns = np.nonzero(~np.isnan(matrix))
+            table = pd.DataFrame(
+                {
+                    "user": np.array(users())[rows],
+                    "item": np.array(items())[columns],
+                    "prediction": matrix[rows, columns],
+                    "target": values[rows, columns],
+                }
+            ).sort_values(["user", "prediction"], ascending=[True, False], ignore_index=True)
+            data = Dataset.from_pandas(table, data_definition=definition)
+            for k in CUTOFFS:
+                made = {f"NDCG(k={k})": tool.NDCG(k=k)}
+                if relevance != "rating":
+                    made |= {f"{make.__name__}(k={k})": make(k=k) for make in cut}
+                if relevance == "binary":
+                    made |= {
+                        f"PopularityBiasMetric(k={k}, metric={name})": tool.PopularityBiasMetric(
+                            k=k, metric=name
+                        )
+                        for name in ("arp", "coverage")
+                    }
+                    made[f"PopularityBiasMetric(k={k}, normalize_arp=True)"] = (
+                        tool.PopularityBiasMetric(k=k, normalize_arp=True)
+                    )
+                    made[f"Personalization(k={k})"] = tool.Personalization(k=k)
+                    made[f"Novelty(k={k})"] = tool.Novelty(k=k)
+                run = Report(list(made.values())).run(
+                    data, None, additional_data={"current_train_data": before}
+                )
+                for call, entry in zip(made, run.dict()["metrics"], strict=True):
+                    value = entry["value"]  # a number, or a column with one per cut-off
+                    number = value["value"][k - 1] if isinstance(value, dict) else value
+                    yield f"{model}/{relevance}/all", call, float(number)

@@ -13,6 +13,7 @@ from inputs import (
     positives,
     surrogate_scores,
     truth,
+    users,
 )
 
 
@@ -56,31 +57,29 @@ def make_pytrec_eval():
 
 
 def make_ir_measures():
-    """Every judged user counts, 0 without a list."""
+    """Every judged user counts, 0 without a list. gdeval (ERR, exponential nDCG) takes numbers as
+    topics, and grades of 0 to 4; it prints five digits."""
     import ir_measures
 
-    names = fill(("P@{k}", "R@{k}", "AP@{k}", "nDCG@{k}", "Success@{k}", "RR@{k}"))
-    names += ["AP", "nDCG", "RR", "SetP", "SetR", "SetF"]
+    names = fill(("P@{k}", "R@{k}", "AP@{k}", "nDCG@{k}", "Success@{k}", "RR@{k}", "Judged@{k}"))
+    names += ["AP", "nDCG", "RR", "SetP", "SetR", "SetF", "Rprec", "Bpref", "infAP"]
+    names += ["IPrec@0.0", "IPrec@0.1", "IPrec@0.5", "RBP(rel=1)", "RBP(rel=1,p=0.5)"]
     above = fill(
         ("P(rel=4)@{k}", "R(rel=4)@{k}", "AP(rel=4)@{k}", "Success(rel=4)@{k}", "RR(rel=4)@{k}")
     )
+    numbered = fill(("ERR@{k}", "nDCG(dcg='exp-log2')@{k}"))
+    number = {user: str(index + 1) for index, user in enumerate(users())}
     for model in LISTS:
-        run = [
-            ir_measures.ScoredDoc(u, i, s)
-            for u, ranked in surrogate_scores(model).items()
-            for i, s in ranked.items()
-        ]
+        run = {number[user]: ranked for user, ranked in surrogate_scores(model).items()}
         for relevance in RELEVANCES:
-            qrels = [
-                ir_measures.Qrel(u, i, r)
-                for u, rated in truth(relevance).items()
-                for i, r in rated.items()
-            ]
-            asked = names + (above if relevance == "rating" else [])
+            qrels = {number[user]: rated for user, rated in truth(relevance).items()}
+            asked = names + (above if relevance == "rating" else numbered)
+            if model == "short":  # users without a list count 0 in Judged too
+                asked = [name for name in asked if not name.startswith("Judged")]
             measures = [ir_measures.parse_measure(name) for name in asked]
             values = ir_measures.calc_aggregate(measures, qrels, run)
             for name, measure in zip(asked, measures):
-                yield f"{model}/{relevance}", name, values[measure]
+                yield f"{model}/{relevance}", name, float(values[measure])
 
 
 def make_ranx():

@@ -186,9 +186,10 @@ def evaluate(
         position; the result counts the others.
     profile
         The definitions of another tool, to reproduce its numbers: `"warprec"`, `"elliot"`,
-        `"trec_eval"`, `"ranx"`, `"recbole"`, `"torchmetrics"`, `"rectools"` or `"sklearn"`. It sets
-        metric parameters, ties, relevance_threshold, empty_users, missing_lists and extra_users
-        unless they are given.
+        `"trec_eval"`, `"ranx"`, `"recbole"`, `"torchmetrics"`, `"rectools"`, `"sklearn"`,
+        `"replay"`, `"lenskit"`, `"ir_measures"`, `"recommenders"`, `"cornac"`, `"pyg"`,
+        `"evidently"` or `"recpack"`. It sets metric parameters, ties, relevance_threshold,
+        empty_users, missing_lists and extra_users unless they are given.
     batch_size, threads, device, progress
         Execution; they do not change results. By default as many threads as torch uses, and no more
         than the CPUs that the process may use.

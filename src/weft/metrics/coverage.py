@@ -6,10 +6,14 @@ empty lists included.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Set
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
+from weft._input_kinds import BUILT_IN_INPUTS
 from weft.batch.topk import TopK
 from weft.errors import check_bool, check_choice, check_int
 from weft.metrics.accumulators import Accumulator, ItemExposure
@@ -30,7 +34,8 @@ class ItemCoverage(SummedTopKMetric):
     """The number of distinct items in at least one list.
 
     `as_fraction=True` divides by the number of items in the catalogue; `users="evaluated"` counts
-    the lists of users with a relevant item only.
+    the lists of users with a relevant item only. `universe="train"` counts items with train
+    interactions only, as a fraction of such items (RePlay, evidently).
 
     Edge cases: an item that is not a candidate of a user is never in the user's list, however short
     the list is.
@@ -49,8 +54,9 @@ class ItemCoverage(SummedTopKMetric):
     is_exposure_metric = True
     higher_is_better = True
     bounds: Bounds = (0.0, None)
-    undefined = "the catalogue is empty"
+    undefined = "the catalogue, or train with universe=train, is empty"
     reference = _GE
+    needs = {"train": replace(BUILT_IN_INPUTS["train"], required=False)}
 
     def __init__(
         self,
@@ -58,6 +64,7 @@ class ItemCoverage(SummedTopKMetric):
         *,
         num_items: int,
         as_fraction: bool = False,
+        universe: str = "catalogue",
         users: str = "lists",
         **settings: Any,
     ) -> None:
@@ -65,16 +72,24 @@ class ItemCoverage(SummedTopKMetric):
         self.num_items = check_int("num_items", num_items, least=0)
         self.users = check_choice("users", users, POPULATIONS)
         self.as_fraction = check_bool("as_fraction", as_fraction)
+        self.universe = check_choice("universe", universe, ("catalogue", "train"))
         if self.as_fraction:
             self.bounds = (0.0, 1.0)
+
+    def needed_inputs(self) -> Set[str]:
+        return {"train"} if self.universe == "train" else frozenset()
 
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (ItemExposure(self.num_items, self.users),)
 
     def compute_value(self, state: StateView) -> Tensor:
         exposure = state.at_items(ItemExposure(self.num_items, self.users))
-        covered = (exposure > 0).sum().to(exposure.dtype)
-        return covered / self.num_items if self.as_fraction else covered
+        is_covered = (exposure > 0).to(exposure.dtype)
+        num_items: float = self.num_items
+        if self.universe == "train":
+            is_warm = self.inputs["train"].is_warm.to(exposure.device)
+            is_covered, num_items = is_covered * is_warm, float(is_warm.sum()) or math.nan
+        return is_covered.sum() / num_items if self.as_fraction else is_covered.sum()
 
 
 class _ListMetric(UserAverageTopKMetric):

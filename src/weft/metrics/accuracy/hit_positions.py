@@ -41,8 +41,9 @@ class MAP(AccuracyMetric):
     """Average precision: the precision at each hit, summed over the hits of the list and divided by
     min(|R|, k).
 
-    `normalizer="relevant"` divides by |R| (as trec_eval), `"k"` by k, `"hits"` by the number of
-    hits (as torchmetrics; 0 without a hit).
+    `normalizer="relevant"` divides by |R| (as trec_eval), `"k"` by k, `"list"` by min(|R|, |L|)
+    (as LensKit), which differs where a list is shorter than k, `"hits"` by the number of hits (as
+    torchmetrics; 0 without a hit).
 
     Edge cases: a list without a hit counts 0, under every normalizer; a user without a relevant
     item is left out.
@@ -64,15 +65,20 @@ class MAP(AccuracyMetric):
     def __init__(self, k: int, *, normalizer: str = "capped", **settings: Any) -> None:
         super().__init__(k, **settings)
         self.normalizer = check_choice(
-            "normalizer", normalizer, ("capped", "relevant", "k", "hits")
+            "normalizer", normalizer, ("capped", "relevant", "k", "list", "hits")
         )
-        if self.normalizer == "hits":  # not a sum over the relevant items
+        if self.normalizer in ("list", "hits"):  # not a sum over the relevant items
             self.sampling_behaviour = "candidates"
 
     def user_values(self, topk: TopK) -> Tensor:
         if self.normalizer == "hits":
             return topk.precision_per_hit()
-        divisors = {"capped": topk.max_hits, "relevant": topk.num_relevant, "k": topk.k}
+        divisors = {
+            "capped": topk.max_hits,
+            "relevant": topk.num_relevant,
+            "k": topk.k,
+            "list": topk.max_hits.minimum(topk.list_length).clamp(min=1),  # an empty list counts 0
+        }
         return topk.cumulative_hits(1 / topk.positions) / divisors[self.normalizer]
 
 

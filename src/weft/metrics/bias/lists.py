@@ -141,7 +141,8 @@ class ARP(_PopularityMetric):
     list, averaged over lists.
 
     `users="evaluated"` counts the lists of users with a relevant item only; `unseen` is the
-    popularity of an item without train interactions. `normalize` divides by the train interactions
+    popularity of an item without train interactions, or `"skip"`, which leaves such items out, and
+    lists without another item. `normalize` divides by the train interactions
     of all items (`"interactions"`) or by those of the most popular item (`"max"`).
 
     Edge cases: empty lists are left out; undefined with `normalize` if train is empty.
@@ -166,19 +167,25 @@ class ARP(_PopularityMetric):
         k: int,
         *,
         users: str = "lists",
-        unseen: float = 0,
+        unseen: float | str = 0,
         normalize: str = "none",
         **settings: Any,
     ) -> None:
         super().__init__(k, users=users, **settings)
-        self.unseen = check_unseen(unseen)
+        self.unseen = "skip" if unseen == "skip" else check_unseen(unseen)
         self.normalize = check_choice("normalize", normalize, ("none", "interactions", "max"))
-        if self.normalize != "none" and self.unseen <= 1:
+        if self.normalize != "none" and (isinstance(self.unseen, str) or self.unseen <= 1):
             self.bounds = (0.0, 1.0)
 
     def user_values(self, topk: TopK) -> Tensor:
-        popularity = topk.sum_column(self._train.popularity_with_default(self.unseen))
-        mean = popularity / torch.where(topk.list_length > 0, topk.list_length, torch.nan)
+        if isinstance(self.unseen, str):
+            popularity, length = self._train.popularity, topk.sum_column(self._train.is_warm)
+        else:
+            popularity, length = (
+                self._train.popularity_with_default(self.unseen),
+                topk.list_length,
+            )
+        mean = topk.sum_column(popularity) / torch.where(length > 0, length, torch.nan)
         if self.normalize == "none":
             return mean
         counts = self._train.item_counts

@@ -11,10 +11,16 @@ from weft.errors import check_choice
 from weft.metrics.names import MetricSpec
 from weft.metrics.profiles.application import apply_profile, spell_out
 from weft.metrics.profiles.declaration import Profile
-from weft.metrics.profiles.frameworks import ELLIOT, RECBOLE, WARPREC
-from weft.metrics.profiles.learning import SKLEARN, TORCHMETRICS
-from weft.metrics.profiles.libraries import RECTOOLS
-from weft.metrics.profiles.retrieval import RANX, TREC_EVAL
+from weft.metrics.profiles.frameworks import CORNAC, ELLIOT, LENSKIT, RECBOLE, WARPREC
+from weft.metrics.profiles.learning import PYG, SKLEARN, TORCHMETRICS
+from weft.metrics.profiles.libraries import (
+    EVIDENTLY,
+    RECOMMENDERS,
+    RECPACK,
+    RECTOOLS,
+    REPLAY,
+)
+from weft.metrics.profiles.retrieval import IR_MEASURES, RANX, TREC_EVAL
 from weft.metrics.registry import canonical_name, find_metric
 
 __all__ = [
@@ -29,7 +35,10 @@ __all__ = [
 
 PROFILES = {
     profile.tool: profile
-    for profile in (*(WARPREC, ELLIOT, TREC_EVAL, RANX, RECBOLE, TORCHMETRICS, RECTOOLS, SKLEARN),)
+    for profile in (
+        *(WARPREC, ELLIOT, TREC_EVAL, RANX, RECBOLE, TORCHMETRICS, RECTOOLS, SKLEARN),
+        *(REPLAY, LENSKIT, IR_MEASURES, RECOMMENDERS, CORNAC, PYG, EVIDENTLY, RECPACK),
+    )
 }
 
 

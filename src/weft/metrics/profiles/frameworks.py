@@ -125,3 +125,60 @@ RECBOLE = Profile(
     },
     notes=("RecBole evaluates users with test items only.",),
 )
+
+LENSKIT = Profile(
+    "lenskit",
+    "2025.8.1",
+    {
+        **default("HitRate", "MRR", "PopularityQuantile"),
+        "Precision": BY_LIST,
+        "Recall": {"normalizer": "capped"},
+        "MAP": {"normalizer": "list"},
+        "nDCG": {"gain": "binary", "discount": "capped_log"},
+        "DCG": {"gain": "binary", "discount": "capped_log"},
+        "RBP": {"p": 0.85},
+        "Gini": {"denominator": "N"},
+        **dict.fromkeys(("MAE", "RMSE"), BY_USERS),
+    },
+    settings={"missing_lists": "skip"},
+    excluded={
+        "CategoryEntropy": "LensKit adds 1e-6 to the weight of every category, which makes its "
+        "values slightly higher",
+    },
+    notes=(
+        "Hit, RecipRank, Precision, Recall, AveragePrecision, NDCG, DCG, RBP, ListGini and "
+        "MeanPopRank (PopularityQuantile) are reproduced. NDCG(gain='rating') is nDCG(gain=linear),"
+        " and with weight=LogRankWeight(offset=1) nDCG(gain=linear, discount=log). ExposureGini, which LensKit computes in float32, is "
+        "Gini(weight=geometric, p=0.85).",
+        "By default ranks 1 and 2 have the same discount.",
+        "LensKit measures the lists that it is given: users without a list are in no mean, and a "
+        "list without test data has Precision 0 and is undefined in the other metrics; Weft leaves "
+        "it out.",
+        "MAE and RMSE are means over users in the table of lists; the global values are "
+        "MAE(average=cells) and RMSE(average=cells).",
+    ),
+)
+
+CORNAC = Profile(
+    "cornac",
+    "3.0.1",
+    {
+        **default("Precision", "Recall", "HitRate", "MRR", "F1", "NCRR", "GAUC"),
+        "MAP": {"normalizer": "relevant"},
+        "nDCG": {"gain": "binary"},
+        **dict.fromkeys(("MAE", "MSE", "RMSE"), BY_USERS),
+    },
+    settings={"relevance_threshold": 1, "missing_lists": "skip"},
+    notes=(
+        "NDCG, NCRR, Precision, Recall, FMeasure, HitRatio and, where no scores are tied, AUC "
+        "(GAUC), MAP and MRR are reproduced. AUC, MAP and MRR look at the whole ranking: give a k "
+        "that holds the catalogue.",
+        "AUC gives ties no credit, Weft half; MAP treats a tie as one threshold, which no order of "
+        "the tied items gives.",
+        "Ratings below rating_threshold, 1 by default, are not relevant; another one: "
+        "relevance_threshold. With exclude_unknowns=True, its default, users and items that are "
+        "not in train do not exist: leave them out of the truth and give candidates='warm'.",
+        "NCRR divides by the list's own length if that is below k and |R|. Rating errors are means "
+        "over users, as an Experiment does by default; user_based=False is average=cells.",
+    ),
+)

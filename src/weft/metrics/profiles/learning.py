@@ -44,3 +44,24 @@ SKLEARN = Profile(
         "relevant items too; Weft's AUC does not.",
     ),
 )
+
+PYG = Profile(
+    "pyg",
+    "2.8.1",
+    {
+        **default("Precision", "Recall", "HitRate", "MRR", "MAP", "F1", "Personalization", "ARP"),
+        "nDCG": {"gain": "binary"},
+        "ItemCoverage": {"as_fraction": True},
+        "ILD": {"distance": "category"},
+    },
+    notes=(
+        "LinkPredPrecision, LinkPredRecall, LinkPredF1, LinkPredMAP, LinkPredNDCG, LinkPredMRR, "
+        "LinkPredHitRatio, LinkPredCoverage, LinkPredDiversity (ILD), LinkPredPersonalization and "
+        "LinkPredAveragePopularity (ARP) are reproduced. LinkPredNDCG(weighted=True) is "
+        "nDCG(gain=linear); LinkPredRecall(weighted=True) is not a metric of Weft.",
+        "PyG takes k items for every user and computes in float32. Users without a relevant item "
+        "are in no mean of the accuracy metrics, and their lists count in the others.",
+        "LinkPredDiversity divides by 0 at k = 1. LinkPredPersonalization looks at the first 4096 "
+        "users by default (max_src_nodes); Weft at all.",
+    ),
+)

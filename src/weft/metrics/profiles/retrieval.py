@@ -63,3 +63,39 @@ RANX = Profile(
         "judgements are in no mean, those without a result count 0 (make_comparable).",
     ),
 )
+
+IR_MEASURES = Profile(
+    "ir_measures",
+    "0.4.3",
+    {
+        **default("Precision", "Recall", "HitRate", "MRR", "RPrecision", "bpref", "infAP", "RBP"),
+        "MAP": {"normalizer": "relevant"},
+        "nDCG": {"gain": "linear"},
+        "F1": {"metric_name_1": "Precision(denominator=list)"},
+        "IPrec": {},
+        "Judged": {"users": "lists"},
+        "ERR": {"max_grade": 4},
+    },
+    settings={**JUDGED, "extra_users": "skip"},
+    excluded={
+        "Accuracy": "Accuracy of ir_measures is the share of (relevant, other) pairs of the list "
+        "that are in order",
+        "SRecall": "StRecall reads subtopics of the judgements, not features of items; on such "
+        "judgements they agree",
+    },
+    notes=(
+        "P, R, Success, AP, RR, nDCG, Rprec, Bpref, infAP, IPrec, SetF, Judged, RBP(rel=1) and "
+        "ERR are reproduced. Those without a cut-off: give a k that holds the whole list. Uncut "
+        "nDCG is nDCG(gain=linear, ideal=full), SetP is Precision(denominator=list), SetR is "
+        "Recall, IPrec@0.1 is IPrec(recall=0.1), nDCG(dcg='exp-log2') is nDCG(gain=exponential), "
+        "AP(rel=2)@10 is MAP(relevance_threshold=2)@10.",
+        "In IPrec r |R| is rounded down if its remainder is below 0.1, and in Weft never.",
+        "ERR and nDCG(dcg='exp-log2') come from gdeval, which prints five digits and takes grades "
+        "up to 4. SDCG, BPM, INST, INSQ, NERR, Compat and SetAP are not metrics of Weft.",
+        "Users without a list count 0 (trec_eval and pytrec_eval leave them out); in Judged they "
+        "count 0 too, whereas Weft leaves empty lists out.",
+        "Tied scores rank by document id, descending as text. Weft does so in recommendation "
+        "lists, unless items= gives an order or ties= a rule. Judged orders ties by ascending id.",
+    ),
+    orders_ties_by_descending_id=True,
+)
