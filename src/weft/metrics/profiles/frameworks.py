@@ -148,7 +148,8 @@ LENSKIT = Profile(
     notes=(
         "Hit, RecipRank, Precision, Recall, AveragePrecision, NDCG, DCG, RBP, ListGini and "
         "MeanPopRank (PopularityQuantile) are reproduced. NDCG(gain='rating') is nDCG(gain=linear),"
-        " and with weight=LogRankWeight(offset=1) nDCG(gain=linear, discount=log). ExposureGini, which LensKit computes in float32, is "
+        " and with weight=LogRankWeight(offset=1) nDCG(gain=linear, discount=log). "
+        "ExposureGini, which LensKit computes in float32, is "
         "Gini(weight=geometric, p=0.85).",
         "By default ranks 1 and 2 have the same discount.",
         "LensKit measures the lists that it is given: users without a list are in no mean, and a "
