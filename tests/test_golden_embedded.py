@@ -60,6 +60,7 @@ def rows(pairs, **options):
 
 UNTIED = {"ties": "index"}  # the tool got an order without ties, by score and item id
 SKIP = {"empty_users": "skip"}
+LISTED = {"missing_lists": "skip"}  # the tool was given users with a list only
 ABOVE = {"relevance_threshold": LIKED}
 TREC = {"profile": "trec_eval"}
 POINT = "metric_names=[nDCG, Recall]"
