@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from weft.metrics.registry import register
     from weft.metrics.single_target import HR, MRR, NDCG, get_topk_ranks
     from weft.statistics import Comparison, compare
+    from weft.statistics.experiment import Experiment
 
 # Where each public name lives. Names are imported when they are first used, so that `weft --help`
 # does not wait for torch.
@@ -52,6 +53,7 @@ _HOMES = {
     "Comparison": "weft.statistics",
     "Composite": "weft.metrics.base.composite_formula",
     "Evaluator": "weft.evaluation.evaluator",
+    "Experiment": "weft.statistics.experiment",
     "Factors": "weft.data.sources",
     "File": "weft.data.readers.files",
     "GroupSums": "weft.metrics.list_sums",
@@ -109,6 +111,7 @@ __all__ = [
     "Comparison",
     "Composite",
     "Evaluator",
+    "Experiment",
     "Factors",
     "File",
     "GroupSums",

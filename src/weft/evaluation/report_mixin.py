@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from altair import TopLevelMixin
 
+    from weft.statistics.experiment import DatasetRanking
+
 
 class ReportMixin:
     """`to_html` and `plot` for `Result` and `Comparison`."""
@@ -40,3 +42,18 @@ class ReportMixin:
         from weft.report.context import ReportContext
 
         return figure(ReportContext.from_result(self), kind, **options).chart
+
+
+class RankPlotMixin:
+    """`plot` for rankings of models over data sets."""
+
+    def plot(self: DatasetRanking, *, width: int = 640) -> TopLevelMixin:  # type: ignore[misc]
+        """Return the critical-difference diagram as an Altair chart.
+
+        Models are on an axis of average ranks, the best at the left; a bar joins models that do not
+        differ significantly. `.save("ranks.svg")` writes it as SVG, PNG or PDF. Needs the extra
+        `weft[report]`.
+        """
+        from weft.report.charts.ranks_chart import draw_ranks
+
+        return draw_ranks(self, width=width)

@@ -1,0 +1,118 @@
+"""Variation of values between seeds, folds and users."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.metrics.names import format_labels
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from weft.statistics.experiment.runs import Run
+
+_NAMES_IN_NOTE = 5
+
+
+def group_runs(runs: Iterable[Run]) -> dict[tuple[str, str], list[Run]]:
+    """Return the runs by data set and model, in their order."""
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.dataset, run.model), []).append(run)
+    return groups
+
+
+def group_folds(runs: Iterable[Run]) -> dict[Any, list[Run]]:
+    """Return the runs of one model by fold, in their order."""
+    folds: dict[Any, list[Run]] = {}
+    for run in runs:
+        folds.setdefault(run.fold, []).append(run)
+    return folds
+
+
+def describe_variation(runs: Sequence[Run], metrics: Sequence[str]) -> pl.DataFrame:
+    """Return the rows of `Experiment.summary`."""
+    import polars as pl
+
+    rows = [
+        _describe_group(dataset, model, group, name)
+        for (dataset, model), group in group_runs(runs).items()
+        for name in metrics
+    ]
+    schema: dict[str, Any] = {"dataset": pl.String, "model": pl.String, "metric": pl.String}
+    schema |= dict.fromkeys(("k", "runs", "folds", "seeds"), pl.Int64)
+    numbers = ("mean", "std", "seed_std", "fold_std", "user_std_error")
+    return pl.DataFrame(rows, schema=schema | dict.fromkeys(numbers, pl.Float64))
+
+
+def _describe_group(dataset: str, model: str, runs: Sequence[Run], name: str) -> dict[str, Any]:
+    folds = group_folds(runs)
+    values = [np.array([run.result[name] for run in members]) for members in folds.values()]
+    fold_means = np.array([one.mean() for one in values])
+    entry = runs[0].result.entry(name)
+    errors = np.array([run.result.entry(name).std_error for run in runs])
+    freedom = sum(len(one) - 1 for one in values)
+    squares = sum(float(((one - one.mean()) ** 2).sum()) for one in values)
+    return {
+        "dataset": dataset,
+        "model": model,
+        "metric": entry.metric + format_labels(entry.cell),
+        "k": entry.k,
+        "runs": len(runs),
+        "folds": len(folds),
+        "seeds": max(map(len, values)),
+        "mean": float(fold_means.mean()),
+        "std": _deviation(np.concatenate(values)),
+        "seed_std": math.sqrt(squares / freedom) if freedom else math.nan,
+        "fold_std": _deviation(fold_means),
+        "user_std_error": float(np.sqrt((errors**2).mean())),
+    }
+
+
+def _deviation(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+    return float(values.std(ddof=1)) if len(values) > 1 else math.nan
+
+
+def describe_gaps(runs: Sequence[Run]) -> list[str]:
+    """Return notes about models with one seed, and about runs that some models lack."""
+    notes = []
+    groups = group_runs(runs)
+    single = [
+        f"{model} on {dataset}" if dataset else model
+        for (dataset, model), group in groups.items()
+        if all(len(fold) == 1 for fold in group_folds(group).values())
+    ]
+    if single:
+        notes.append(
+            f"one seed is all there is of {_list_names(single)}: how much training varies is "
+            "unknown, and a difference may come from the seed alone"
+        )
+    models = dict.fromkeys(run.model for run in runs)
+    datasets = dict.fromkeys(run.dataset for run in runs)
+    missing = [
+        f"{model} on {dataset}"
+        for dataset in datasets
+        for model in models
+        if (dataset, model) not in groups
+    ]
+    if missing:
+        notes.append(f"not every model was evaluated on every data set: {_list_names(missing)}")
+    for dataset in datasets:
+        folds = [
+            {run.fold for run in group} for (where, _), group in groups.items() if where == dataset
+        ]
+        if any(one != folds[0] for one in folds):
+            where = f" of {dataset}" if dataset else ""
+            notes.append(
+                f"the models do not have the same folds{where}; comparisons use shared folds only"
+            )
+    return notes
+
+
+def _list_names(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES_IN_NOTE
+    return ", ".join(names[:_NAMES_IN_NOTE]) + (f" and {more} more" if more > 0 else "")
