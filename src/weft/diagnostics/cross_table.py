@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weft.diagnostics.ids import check_spelling, nothing_in_common
+from weft.diagnostics.manifest_checks import check_origins, find_origins, is_random
 from weft.diagnostics.reading import PAIR, RawTable
 from weft.diagnostics.split_checks import (
     check_split,
@@ -52,9 +53,11 @@ def check_across_tables(
     """Find everything suspicious about the truth and between tables. The settings are resolved."""
     yield from check_spelling(data)
     yield from check_truth(data.truth, settings.relevance_threshold, str(settings.empty_users))
+    origins, unreadable = find_origins(data.truth, data.train)
+    yield from (*unreadable, *check_origins(origins))
     if data.train is not None:
         yield from check_split(data.truth, data.train)
-        yield from check_time(data.truth, data.train)
+        yield from check_time(data.truth, data.train, is_random=is_random(origins))
     yield from _check_lists(data, settings)
     if data.train is not None:
         yield from drop_absent(

@@ -188,14 +188,18 @@ def _replace_truth(data: Inputs, truth: RawTable) -> Inputs | None:
     return replace(data, truth=truth) if len(truth.frame) else None
 
 
-def check_time(truth: RawTable, train: RawTable) -> list[DraftFinding]:
-    """Find train rows later than truth, if the timestamps of both can be compared."""
+def check_time(truth: RawTable, train: RawTable, *, is_random: bool) -> list[DraftFinding]:
+    """Find train rows later than truth, if the timestamps of both can be compared.
+
+    `is_random`: a manifest records that the split is random, so that such rows are expected.
+    """
     frames = (train.frame, truth.frame)
     if not all("timestamp" in frame.columns for frame in frames):
         return []
     in_train, in_truth = (str(frame["timestamp"].dtype) for frame in frames)
     if in_train == in_truth:
-        return drop_absent(_train_after_truth(truth, train) or _overlap_in_time(truth, train))
+        late = _train_after_truth(truth, train, "note" if is_random else "warning")
+        return drop_absent(late or _overlap_in_time(truth, train))
     unknown = DraftFinding(
         "timestamps-of-two-kinds",
         "note",
@@ -211,7 +215,7 @@ def check_time(truth: RawTable, train: RawTable) -> list[DraftFinding]:
     return [unknown]
 
 
-def _train_after_truth(truth: RawTable, train: RawTable) -> DraftFinding | None:
+def _train_after_truth(truth: RawTable, train: RawTable, severity: str) -> DraftFinding | None:
     """Find train rows later than the first truth row of their own user."""
     starts = truth.frame.group_by("user").agg(start=pl.col("timestamp").min())
     rows = train.frame.join(starts, on="user", how="inner", maintain_order="left")
@@ -219,7 +223,7 @@ def _train_after_truth(truth: RawTable, train: RawTable) -> DraftFinding | None:
     users = late["user"].unique(maintain_order=True)
     return draft_finding(
         "train-after-truth",
-        "warning",
+        severity,
         train,
         late,
         message="rows are later than the first truth row of their user "

@@ -31,6 +31,7 @@ from weft.evaluation.notes import input_notes
 from weft.evaluation.progress import progress_bar
 from weft.evaluation.result import Result
 from weft.evaluation.settings import EvaluationSettings
+from weft.evaluation.splitting.part_origins import describe_origins
 from weft.ranking import restrict_lists
 
 if TYPE_CHECKING:
@@ -318,6 +319,7 @@ class EvaluationRun:
                 **provenance,
                 "ids": dict(dataset.stats.ids),
                 **({"files": files} if files else {}),
+                **_describe_split(dataset),
             },
             users=dataset.users,
             items=dataset.items,
@@ -360,3 +362,12 @@ def _show_progress(spans: list[Span]) -> Iterator[Span]:
             yield start, stop
             finished += stop - start
             show(finished, total)
+
+
+def _describe_split(dataset: EvaluationData) -> dict[str, str]:
+    """Return how truth and train were split, if a manifest beside their files records it."""
+    files = {name: dataset.files.get(name) for name in ("truth", "train")}
+    described = describe_origins(
+        {name: file.file.path for name, file in files.items() if file is not None}
+    )
+    return {} if described is None else {"split": described}

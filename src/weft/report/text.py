@@ -109,12 +109,18 @@ def facts(context: ReportContext) -> list[tuple[str, str]]:
     if cutoffs:
         rows.append(("cut-offs" if len(cutoffs) > 1 else "cut-off", ", ".join(map(str, cutoffs))))
     descriptions: dict[str, _Describe] = {
+        "data": _describe_split,
         "ranked": _describe_candidates,
         "relevant": _describe_relevance,
         "ties": _describe_ties,
         "profile": lambda result: result.settings.get("profile"),
     }
     return [*rows, *_exclusions(context), *_describe_all(context, descriptions.items())]
+
+
+def _describe_split(result: Result) -> str | None:
+    split = result.provenance.get("split")
+    return None if split is None else f"split by {split}"
 
 
 def _describe_all(
@@ -315,7 +321,7 @@ def provenance(context: ReportContext) -> list[tuple[str, str]]:
 def _provenance_readers(context: ReportContext) -> Iterator[tuple[str, _Describe]]:
     origins = [result.provenance for result in context.results.values()]
     for key in _keys(origins):
-        if key not in ("fingerprint", "files", "configuration"):
+        if key not in ("fingerprint", "files", "configuration", "split"):
             yield _PACKAGES.get(key, key), _reader("provenance", key)
     for key in _keys(origin.get("files", {}) for origin in origins):
         yield f"file of {key}", _reader("provenance", "files", key)

@@ -87,7 +87,7 @@ def find_manifest(path: Path) -> SplitManifest | None:
 
     Raises `InputError` for a manifest that cannot be read.
     """
-    place = path.with_name(MANIFEST_NAME)
+    place = path.parent / MANIFEST_NAME
     return read_manifest(place) if place.is_file() else None
 
 
