@@ -104,6 +104,11 @@ TOOLS = {
                 "IPrec@0.{x}": f"IPrec(recall=0.{{x}})@{DEPTH}",
                 "RBP(rel=1)": f"RBP@{DEPTH}",
                 "RBP(rel=1,p=0.5)": f"RBP(p=0.5)@{DEPTH}",
+                "alpha_nDCG@{k}": "alpha_nDCG@{k}",
+                "ERR_IA@{k}": "ERR_IA@{k}",
+                "nERR_IA@{k}": "ERR_IA(normalize=True)@{k}",
+                "P_IA@{k}": "P_IA@{k}",
+                "StRecall@{k}": "SRecall@{k}",
             },
             settings={"profile": "ir_measures"},
         ),
@@ -264,6 +269,7 @@ TOOLS = {
             "Surprisal@{k}": "Surprisal@{k}",
             "CategoricalDiversity@{k}": "CategoryDiversity@{k}",
             "Novelty@{k}": "NewToUser@{k}",
+            "Unexpectedness@{k}": "Unexpectedness@{k}",
         },
         settings={"profile": "replay"},
     ),
@@ -555,6 +561,7 @@ def sources(tool, case):
     if tool == "replay":  # which takes one category per item
         clusters = side_inputs()["item_clusters"]
         catalogue["item_features"] = {item: [str(label)] for item, label in clusters.items()}
+        catalogue["inputs"] = {"reference": lists("popularity")}
     if view == "unmasked":
         order = np.argsort(-scores(model), axis=1, kind="stable")[:, :DEPTH]
         ranked = {user: [ids("item")[i] for i in row] for user, row in zip(ids("user"), order)}

@@ -4,8 +4,10 @@ import pytest
 from typer.testing import CliRunner
 
 from weft import cli
+from weft.errors import UnknownMetric
 from weft.metrics import aliases
-from weft.metrics.registry import built_in_metrics
+from weft.metrics.profiles import PROFILES
+from weft.metrics.registry import built_in_metrics, find_metric
 from weft.report import definitions
 
 NAMES = {metric.__name__ for metric in built_in_metrics()}
@@ -36,6 +38,61 @@ def test_all_metrics_are_listed_by_family():
 )
 def test_aliases_are_found(alias, metrics):
     assert listed(alias) == metrics
+
+
+@pytest.mark.parametrize(
+    ("tool", "names"),
+    [
+        (
+            "ir_measures",
+            "P:Precision R:Recall AP:MAP RR:MRR Success:HitRate Rprec:RPrecision SetP:Precision "
+            "SetR:Recall SetF:F1 StRecall:SRecall nERR_IA:ERR_IA",
+        ),
+        (
+            "recommenders",
+            "precision_at_k:Precision recall_at_k:Recall map_at_k:MAP ndcg_at_k:nDCG "
+            "r_precision_at_k:RPrecision catalog_coverage:ItemCoverage rsquared:R2 "
+            "distributional_coverage:ShannonEntropy exp_var:ExplainedVariance",
+        ),
+        (
+            "pyg",
+            "LinkPredMAP:MAP LinkPredNDCG:nDCG LinkPredHitRatio:HitRate LinkPredMRR:MRR "
+            "LinkPredAveragePopularity:ARP LinkPredDiversity:ILD LinkPredF1:F1",
+        ),
+        (
+            "recpack",
+            "NDCGK:nDCG DCGK:DCG PrecisionK:Precision CalibratedRecallK:Recall HitK:HitRate "
+            "ReciprocalRankK:MRR CoverageK:ItemCoverage IntraListDiversityK:ILD "
+            "PercentileRanking:PercentileRank IPSHitRateK:IPSRecall",
+        ),
+        (
+            "lenskit",
+            "Hit:HitRate RecipRank:MRR AveragePrecision:MAP ListGini:Gini ExposureGini:Gini "
+            "MeanPopRank:PopularityQuantile",
+        ),
+        ("evidently", "PrecisionTopK:Precision FBetaTopK:F1 PopularityBiasMetric:ARP"),
+        ("replay", "CategoricalDiversity:CategoryDiversity RocAuc:GAUC Coverage:ItemCoverage"),
+        ("cornac", "FMeasure:F1 HitRatio:HitRate"),
+        ("torchmetrics", "RetrievalMAP:MAP RetrievalNormalizedDCG:nDCG RetrievalFallOut:FallOut"),
+        ("sklearn", "ndcg_score:nDCG roc_auc_score:AUC average_precision_score:MAP"),
+        ("trec_eval", "map_cut:MAP ndcg_cut:nDCG recip_rank:MRR 11pt_avg:IPrec set_F:F1"),
+        ("rectools", "F1Beta:F1 CoveredUsers:UserCoverage AvgRecPopularity:ARP"),
+        ("ranx", "hit_rate:HitRate r-precision:RPrecision ndcg_burges:nDCG"),
+    ],
+)
+def test_names_of_other_tools_are_found_and_suggested(tool, names):
+    assert tool in PROFILES
+    for theirs, ours in (each.split(":") for each in names.split()):
+        found = [metric.__name__ for metric in definitions.search_metrics(theirs)]
+        assert ours in found, theirs
+        assert len(found) == 1 or ours in aliases.aliased_metrics(theirs, NAMES)
+        with pytest.raises(UnknownMetric, match=f"Did you mean .*{ours!r}"):
+            find_metric(theirs)
+
+
+def test_affixes_alone_are_no_alias():
+    for text in ("k", "at_k", "score", "mean", "linkpred", "metric", "Retrieval"):
+        assert aliases.aliased_metrics(text, NAMES) == []
 
 
 def test_novelty_and_diversity_are_found():

@@ -22,7 +22,7 @@ import torch
 
 import test_golden_embedded as embedded
 import weft
-from metric_cases import BUILT_IN
+from metric_cases import BUILT_IN, OF_REFERENCE
 from test_golden import CUTOFFS, DATA, GOLDEN, ids, scores, stored, truth
 from test_golden import pytestmark as needs_golden
 from weft.errors import InputError, SettingError
@@ -1333,10 +1333,13 @@ DATA_OF_ALL = {
     "user_groups": ["x", "y"] * (USERS // 2),
     "item_clusters": ["a", "b", "c"] * (ITEMS // 3),
     "item_features": [["red"], ["blue"], ["red", "green"]] * (ITEMS // 3),
-    "inputs": {"item_vectors": _RANDOM.random((ITEMS, 2))},
+    "inputs": {
+        "item_vectors": _RANDOM.random((ITEMS, 2)),
+        "reference": {user: [0, 1, 2] for user in range(USERS)},
+    },
 }
 POINTS = {"EucDistance": "utopia_points=[1, 1]", "Hypervolume": "nadir_points=[0, 0]"}
-BUILT_IN_NAMES = {parse_name(example).name for example in BUILT_IN}
+BUILT_IN_NAMES = {parse_name(example).name for example in (*BUILT_IN, *OF_REFERENCE)}
 
 
 def plain(metric):

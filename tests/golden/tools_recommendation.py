@@ -151,6 +151,10 @@ def make_replay():
         for name in ("Coverage", "Surprisal"):
             values = getattr(metrics, name)(list(CUTOFFS))(recommended, before)
             yield from ((f"{model}/binary", call, float(value)) for call, value in values.items())
+        if model != "popularity":
+            base = pl.DataFrame(list_frame("popularity", *columns, "rank").to_dict("list"))
+            values = metrics.Unexpectedness(list(CUTOFFS))(recommended, base.drop("rank"))
+            yield from ((f"{model}/binary", call, float(value)) for call, value in values.items())
         labelled = recommended.join(categories, on="item_id").drop("item_id")
         diversity = metrics.CategoricalDiversity(list(CUTOFFS))(labelled)
         yield from ((f"{model}/binary", call, float(value)) for call, value in diversity.items())

@@ -80,6 +80,19 @@ def make_ir_measures():
             values = ir_measures.calc_aggregate(measures, qrels, run)
             for name, measure in zip(asked, measures):
                 yield f"{model}/{relevance}", name, float(values[measure])
+        names_of_aspects = fill(
+            ("alpha_nDCG@{k}", "ERR_IA@{k}", "nERR_IA@{k}", "P_IA@{k}", "StRecall@{k}"), (5, 10)
+        )
+        measures = [ir_measures.parse_measure(name) for name in names_of_aspects]
+        qrels = [
+            ir_measures.GenericQrel(number[user], item, 1, genre)
+            for user, rated in truth("binary").items()
+            for item in rated
+            for genre in genres()[item]
+        ]
+        values = ir_measures.calc_aggregate(measures, qrels, run)
+        for name, measure in zip(names_of_aspects, measures):
+            yield f"{model}/binary", name, float(values[measure])
 
 
 def make_ranx():

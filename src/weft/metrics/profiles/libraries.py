@@ -39,7 +39,7 @@ REPLAY = Profile(
         **default("Precision", "Recall", "HitRate", "MRR", "MAP", "Surprisal", "NewToUser"),
         "nDCG": {"gain": "binary"},
         "ItemCoverage": {"as_fraction": True, "universe": "train"},
-        "CategoryDiversity": {},
+        **default("CategoryDiversity", "Unexpectedness"),
     },
     excluded=dict.fromkeys(
         ("AUC", "GAUC", "LAUC"),
@@ -49,7 +49,8 @@ REPLAY = Profile(
     notes=(
         "HitRate, Precision, Recall, MAP, MRR, NDCG, Surprisal, Novelty (NewToUser), Coverage "
         "(ItemCoverage) and CategoricalDiversity (CategoryDiversity, with a category per item as "
-        "item_features) are reproduced.",
+        "item_features) and Unexpectedness (with the base recommendations as reference) are "
+        "reproduced.",
         "The accuracy metrics are means over the users of the truth, who count 0 without a list. "
         "Coverage, Surprisal and CategoricalDiversity look at all lists. Novelty is a mean over "
         "the users of train, who count 1 without a list; Weft leaves these out.",

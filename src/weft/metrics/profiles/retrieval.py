@@ -75,13 +75,13 @@ IR_MEASURES = Profile(
         "IPrec": {},
         "Judged": {"users": "lists"},
         "ERR": {"max_grade": 4},
+        **default("alpha_nDCG", "P_IA", "SRecall"),
+        "ERR_IA": {"normalize": False},
     },
     settings={**JUDGED, "extra_users": "skip"},
     excluded={
         "Accuracy": "Accuracy of ir_measures is the share of (relevant, other) pairs of the list "
         "that are in order",
-        "SRecall": "StRecall reads subtopics of the judgements, not features of items; on such "
-        "judgements they agree",
     },
     notes=(
         "P, R, Success, AP, RR, nDCG, Rprec, Bpref, infAP, IPrec, SetF, Judged, RBP(rel=1) and "
@@ -89,6 +89,9 @@ IR_MEASURES = Profile(
         "nDCG is nDCG(gain=linear, ideal=full), SetP is Precision(denominator=list), SetR is "
         "Recall, IPrec@0.1 is IPrec(recall=0.1), nDCG(dcg='exp-log2') is nDCG(gain=exponential), "
         "AP(rel=2)@10 is MAP(relevance_threshold=2)@10.",
+        "alpha_nDCG, ERR_IA, P_IA and StRecall (SRecall) read the subtopics of the judgements; "
+        "Weft reads item_features. nERR_IA is ERR_IA(normalize=True); at k = 1 pyndeval does not "
+        "normalize ERR_IA.",
         "In IPrec r |R| is rounded down if its remainder is below 0.1, and in Weft never.",
         "ERR and nDCG(dcg='exp-log2') come from gdeval, which prints five digits and takes grades "
         "up to 4. SDCG, BPM, INST, INSQ, NERR, Compat and SetAP are not metrics of Weft.",
