@@ -41,6 +41,8 @@ VARIANTS = [
     "LAUC(completion=none)",
     "IPSRecall(power=0.25)",
     "SNIPSDCG(power=1, clip=0.3)",
+    "IPS(metric=RBP(p=0.5), self_normalized=True)",
+    "IPS(metric=Precision(denominator=list), power=1)",
     "GAUC(weight=positives)",
     "GAUC(weight=interactions)",
     "GAUC(max_fpr=0.2)",

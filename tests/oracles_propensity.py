@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 from oracle_world import User, World, discount, popularity, ranked, train_cells
-from oracles import NAN, relevant
+from oracles import LIST_METRICS, NAN, ranked_list, relevant
 
 
 def propensities(world: World, power: float, clip: float) -> list[float]:
@@ -59,9 +61,40 @@ def snips_dcg(world: World, user: User, k: int, power: float = 0.5, clip: float 
     return inverse_sum(world, user, k, power, clip, discounted=True, divisor="weight")
 
 
+def ips(
+    world: World,
+    user: User,
+    k: int,
+    metric: Any = "nDCG",
+    self_normalized: bool = False,
+    power: float = 0.5,
+    clip: float = 0.1,
+) -> float:
+    """Sum over hits of 1 / p_i times the value of the metric if that hit were the only one; with
+    self_normalized, 1 / p_i is divided by its mean over R_u, and DCG by |R_u| too.
+    """
+    name, params = (metric, {}) if isinstance(metric, str) else metric
+    case = world.cases()[user]
+    wanted, items = relevant(case), ranked(world, user, k)
+    if not wanted or (world.propensities is None and not train_cells(world)):
+        return NAN
+    p, row = propensities(world, power, clip), ranked_list(case, items, k)
+    if math.isnan(LIST_METRICS[name](row, **params)):  # the normalizer is 0
+        return NAN
+    total = 0.0
+    for position, item in enumerate(items):
+        alone = tuple(g if at == position else 0 for at, g in enumerate(row.grades))
+        total += LIST_METRICS[name](replace(row, grades=alone), **params) / p[item]
+    if not self_normalized:
+        return total
+    total /= math.fsum(1 / p[item] for item in wanted)
+    return total if name == "DCG" else total * len(wanted)
+
+
 USER_METRICS: dict[str, Callable[..., float]] = {
     "IPSRecall": ips_recall,
     "SNIPSRecall": snips_recall,
     "IPSDCG": ips_dcg,
     "SNIPSDCG": snips_dcg,
+    "IPS": ips,
 }

@@ -80,6 +80,16 @@ HIGHER = [
     "APLT",
     "MAP",
 ]
+HIT_SUMS = (
+    *("Precision", "Recall", "DCG", "nDCG", "nDCGRendle2020", "NCRR", "RBP"),
+    ("Precision", {"denominator": "list"}),
+    ("Recall", {"normalizer": "capped"}),
+    ("DCG", {"gain": "linear", "discount": "reciprocal"}),
+    ("nDCG", {"gain": "binary", "ideal": "full"}),
+    ("nDCG", {"ideal": "k", "discount": "capped_log"}),
+    ("RBP", {"p": 0.5, "relevance": "graded"}),
+    ("RBP", {"normalize": True}),
+)
 METRICS: dict[str, list[dict[str, Any]]] = {
     "MAE": every(average=("cells", "users")),
     "MSE": every(average=("cells", "users")),
@@ -108,6 +118,8 @@ METRICS: dict[str, list[dict[str, Any]]] = {
         name: every(power=(0.5, 0, 2), clip=(0.1, 0.5, 1))
         for name in ("IPSRecall", "SNIPSRecall", "IPSDCG", "SNIPSDCG")
     },
+    "IPS": every(metric=HIT_SUMS, self_normalized=(False, True))
+    + every(metric=("nDCG",), power=(0, 2), clip=(0.5, 1)),
     "MIUF": every(cold_items=COLD, denominator=("list", "k"), users=USERS),
     "SelfInformation": every(cold_items=COLD, denominator=("list", "k"), users=USERS),
     "Surprisal": every(cold_items=COLD, denominator=("list", "k"), users=USERS),

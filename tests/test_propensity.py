@@ -1,6 +1,7 @@
 """Metrics with inverse propensity scores: values, given propensities, ties, notes, errors."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from torchmetrics import MetricCollection
 import weft
 from local_engine import evaluate as evaluate_in_partitions
 from test_examples_accuracy import LISTS, TRAIN, TRUTH
+from weft.metrics.accuracy.weighted_hits import _is_hit_sum
 from weft.report.context import ReportContext
 from weft.report.rerun import rerun
 
@@ -86,7 +88,86 @@ def test_equal_propensities_give_plain_metrics():
     assert one == two == three and four == five
 
 
-@pytest.mark.parametrize("name", NAMES)
+def test_general_metric_has_the_four_as_cases():
+    general = ["Recall", "Recall, self_normalized=True", "DCG(gain=binary)"]
+    general += ["DCG(gain=binary), self_normalized=True"]
+    for ties in ("index", "expected"):
+        for parameters in ("", "power=1, clip=0.3"):
+            own = [f"{name}({parameters})" if parameters else name for name in NAMES]
+            names = [f"IPS(metric={name}, {parameters})".replace(", )", ")") for name in general]
+            result = run([*own, *names], ties=ties)
+            one, other = np.split(np.array([value.value for value in result.entries]), 2)
+            assert one == pytest.approx(other, rel=1e-12)
+
+
+HIT_SUMS = ["Precision", "Recall(normalizer=capped)", "DCG", "nDCG(gain=linear)", "NCRR"]
+HIT_SUMS += ["nDCGRendle2020", "RBP(p=0.6)", "RBP(relevance=graded, max_grade=9)"]
+
+
+def test_general_metric_with_equal_propensities_is_the_metric():
+    """The scale of equal propensities matters unless the weights are normalized."""
+    inputs = {"propensities": dict.fromkeys(range(1, 9), 0.25)}
+    for name in HIT_SUMS:
+        names = [name, f"IPS(metric={name}, clip=1)", f"IPS(metric={name})"]
+        names.append(f"IPS(metric={name}, self_normalized=True)")
+        result = run(names, inputs=inputs, ties="expected")
+        plain, equal, scaled, normalized = (value.value for value in result.entries)
+        assert equal == pytest.approx(plain) and scaled == pytest.approx(4 * plain), name
+        if name != "DCG":  # SNIPSDCG is divided by the number of relevant items, too
+            assert normalized == pytest.approx(plain), name
+
+
+def test_general_metric_in_names_and_partitions():
+    name = "IPS(metric=nDCG(gain=linear), power=0.25)@4"
+    assert str(
+        weft.metrics.IPS(k=4, metric="ndcg(gain=linear)", power=0.25, propensities=[1.0]).spec
+    ) == (name)
+    data = {"train": TRAIN, "items": range(1, 9), "metrics": name}
+    alone = weft.evaluate(LISTS, TRUTH, **data)
+    parts = evaluate_in_partitions(LISTS, TRUTH, parts=3, **data)
+    assert parts[name] == pytest.approx(alone[name]) and parts.notes == alone.notes
+    assert any(
+        "IPS(metric=nDCG(gain=linear), power=0.25)" in n and "gain" in n for n in alone.notes
+    )
+    own = weft.evaluate(
+        LISTS, TRUTH, **{**data, "metrics": "IPS(metric=Recall, relevance_threshold=2)@4"}
+    )
+    whole = weft.evaluate(
+        LISTS, TRUTH, **{**data, "metrics": "IPSRecall@4", "relevance_threshold": 2}
+    )
+    assert own.entries[0].value == whole.entries[0].value
+
+
+class Squared(weft.metrics.Recall):
+    """Recall, squared: a formula of its own."""
+
+    def user_values(self, topk):
+        return super().user_values(topk) ** 2
+
+
+@pytest.mark.parametrize(
+    ("metric", "reason"),
+    [
+        *((name, "choose one of DCG, NCRR, nDCG,") for name in ("MRR", "MAP", "HitRate", "F1")),
+        *((name, "each hit counts by itself") for name in ("Gini", "EPC", "IPSRecall", "ERR")),
+        ("Recall@3", "reads Recall at its own cut-off"),
+        ("Recall(relevance_threshold=2)", "give the threshold to IPS, such as 'IPS(metric=Recall,"),
+        ("nope", "there is no metric named 'nope'"),
+        (3, "combines metrics by their names; got 3"),
+    ],
+)
+def test_general_metric_refuses(metric, reason):
+    with pytest.raises(weft.WeftError, match=re.escape(reason)):
+        weft.metrics.IPS(k=2, metric=metric, propensities=[1.0])
+
+
+def test_general_metric_refuses_formulas_that_are_not_declared():
+    assert _is_hit_sum(weft.metrics.Recall) and not _is_hit_sum(Squared)
+    with pytest.raises(weft.WeftError, match="IPS@4 needs metric: write for example 'IPS"):
+        run("IPS")
+
+
+@pytest.mark.parametrize("name", [*NAMES, *(f"IPS(metric={name})" for name in HIT_SUMS)])
 def test_expected_ties_floor_and_ceiling_are_those_of_all_orders(name):
     """One user of six items: item 0 is masked, items 0, 1 and 2 are relevant."""
     orders = np.array(list(itertools.permutations(range(5))))
@@ -124,7 +205,7 @@ def test_sampled_negatives_estimate_the_ranks_among_all_items(estimator):
         "estimator": estimator,
         "top_k": [2, 20],
     }
-    names = [*NAMES, "Recall", "DCG(gain=binary)"]
+    names = [*NAMES, "Recall", "DCG(gain=binary)", "nDCG", "IPS(metric=nDCG)"]
     result = weft.evaluate(
         rng.random((60, 50)),
         items,
@@ -140,6 +221,8 @@ def test_sampled_negatives_estimate_the_ranks_among_all_items(estimator):
         assert users[f"IPSRecall@{k}"] == pytest.approx(recall / propensities[items])
         assert users[f"IPSDCG@{k}"] == pytest.approx(dcg / propensities[items])
         assert users[f"SNIPSRecall@{k}"] == pytest.approx(recall)
+        ndcg = users[f"nDCG@{k}"] / propensities[items]
+        assert users[f"IPS(metric=nDCG)@{k}"] == pytest.approx(ndcg)
         assert users[f"SNIPSDCG@{k}"] == pytest.approx(dcg)
 
 

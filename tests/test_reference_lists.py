@@ -97,7 +97,7 @@ def test_users_without_a_list_and_unknown_items_are_counted():
     ((_, call),) = rerun(ReportContext.from_result(result))
     assert "inputs={'reference': reference}" in call
     nobody = weft.evaluate(LISTS, TRUTH, **options(inputs={"reference": {"x": [1]}}))
-    assert all(math.isnan(value.value) for value in nobody.values)
+    assert all(math.isnan(value.value) for value in nobody.entries)
     assert any("no user has both a list with an item and a list of" in n for n in nobody.notes)
 
 
@@ -238,7 +238,7 @@ def test_files_configuration_and_check(folder):
     (result,) = config_run.run(config.load(folder / "config.yaml"))
     agree(result, OF_FILES)
     (repeated,) = config_run.run(config.from_mapping(result.provenance["configuration"]))
-    assert repeated.as_dict() == result.as_dict()
+    assert dict(repeated) == dict(result)
     base = weft.File(folder / "base.csv", columns={"rank": "place"})
     checked = weft.check(
         folder / "recs.csv",

@@ -11,7 +11,12 @@ from torch import Tensor
 
 from weft.batch.gains import Gain, discount_divisor
 from weft.data import DeviceColumn
-from weft.ranking.positions import ObservedPositions, Positions, cutoff_by_position
+from weft.ranking.positions import (
+    ObservedPositions,
+    Positions,
+    WeightedPositions,
+    cutoff_by_position,
+)
 from weft.ranking.reference_positions import IdealPositions, RandomPositions
 
 if TYPE_CHECKING:
@@ -92,6 +97,15 @@ class TopK:
         return RandomPositions(
             self.num_offered, relevant, is_offered, batch.depth, dtype=batch.dtype
         )
+
+    def weigh_hits(self, weights: Tensor) -> TopK:
+        """Return the top k in which each relevant item counts a weight, `[n]`, when it is a hit.
+
+        Hits and gains are sums of weights; the best list and all counts stay as they are."""
+        weighted = TopK(self.batch, self.cutoffs, is_estimated=self.is_estimated, order=self.order)
+        positions = WeightedPositions(self.relevant_positions, weights)
+        vars(weighted)["relevant_positions"] = positions  # other sums over positions do not exist
+        return weighted
 
     # --------------------------------------------------------------------------------------- counts
 

@@ -153,6 +153,19 @@ class ObservedPositions:
         return (sums / self.hits((k,)).clamp(min=1))[:, 0]
 
 
+class WeightedPositions:
+    """Positions of relevant items that count a weight each, `[n]`, in sums over the hits."""
+
+    def __init__(self, positions: Positions, item_weights: Tensor) -> None:
+        self._positions, self._item_weights = positions, item_weights
+
+    def hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
+        return self._positions.gains(cutoffs, self._item_weights, weights)
+
+    def gains(self, cutoffs: Cutoffs, values: Tensor, weights: Tensor | None = None) -> Tensor:
+        return self._positions.gains(cutoffs, values * self._item_weights, weights)
+
+
 class TieAveragedPositions:
     """Relevant items averaged over all orders of ties, which are equally likely.
 

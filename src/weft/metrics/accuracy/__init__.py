@@ -18,12 +18,14 @@ from weft.metrics.accuracy.propensity import IPSDCG, SNIPSDCG, IPSRecall, SNIPSR
 from weft.metrics.accuracy.rank_biased import RBP
 from weft.metrics.accuracy.ranks import AMRI, MeanRank, PercentileRank
 from weft.metrics.accuracy.recall_levels import IPrec
+from weft.metrics.accuracy.weighted_hits import IPS
 
 __all__ = [
     "AMRI",
     "DCG",
     "ERR",
     "F1",
+    "IPS",
     "IPSDCG",
     "MAP",
     "MAR",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from weft.errors import SettingError, check_float
 from weft.metrics.base.formulas import UserAverageTopKMetric
@@ -20,6 +20,10 @@ class AccuracyMetric(UserAverageTopKMetric):
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
     undefined = "no user has a relevant item"
+    # "normalized" or "plain" if `user_values` is a sum over the hits, of values that depend on the
+    # position and the rating of each alone, with or without a normalizer. Not inherited by a class
+    # with a formula of its own.
+    hit_sum: ClassVar[str] = ""
 
     @property
     def has_reference_values(self) -> bool:  # type: ignore[override]

@@ -61,6 +61,7 @@ class DCG(_DiscountedGain):
     tensor(2.5000, dtype=torch.float64)
     """
 
+    hit_sum = "plain"
     bounds: Bounds = (0.0, None)
 
     def user_values(self, topk: TopK) -> Tensor:
@@ -92,6 +93,7 @@ class nDCG(_DiscountedGain):  # noqa: N801 - the paper's name
     tensor(0.7098, dtype=torch.float64)
     """
 
+    hit_sum = "normalized"
     undefined = "no user has a relevant item with a gain above 0"
 
     def __init__(
@@ -133,6 +135,7 @@ class nDCGRendle2020(AccuracyMetric):  # noqa: N801 - its name in other tools
     tensor(0.6309, dtype=torch.float64)
     """
 
+    hit_sum = "normalized"
     reference = (
         "Krichene and Rendle (2020), On sampled metrics for item recommendation, "
         "doi 10.1145/3394486.3403226"
@@ -160,6 +163,7 @@ class NCRR(AccuracyMetric):
     tensor(0.8889, dtype=torch.float64)
     """
 
+    hit_sum = "normalized"
     reference = (
         "Cornac's metric: Truong, Salah and Lauw (2021), Multi-modal recommender systems: hands-on "
         "exploration, doi 10.1145/3460231.3473324"

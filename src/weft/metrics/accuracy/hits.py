@@ -37,6 +37,7 @@ class Precision(AccuracyMetric):
     tensor(0.5000, dtype=torch.float64)
     """
 
+    hit_sum = "normalized"
     reference = _HERLOCKER
 
     def __init__(self, k: int, *, denominator: str = "k", **settings: Any) -> None:
@@ -67,6 +68,7 @@ class Recall(AccuracyMetric):
     tensor(0.3333, dtype=torch.float64)
     """
 
+    hit_sum = "normalized"
     reference = _HERLOCKER
 
     def __init__(self, k: int, *, normalizer: str = "relevant", **settings: Any) -> None:

@@ -30,7 +30,7 @@ _YANG = (
     "Yang et al. (2018), Unbiased offline recommender evaluation for missing-not-at-random "
     "implicit feedback, doi 10.1145/3240323.3240355"
 )
-_SAITO = (
+SAITO = (
     "Saito et al. (2020), Unbiased recommender learning from missing-not-at-random implicit "
     "feedback, doi 10.1145/3336191.3371783"
 )
@@ -161,7 +161,7 @@ class IPSRecall(PropensityMetric):
     """
 
     bounds: Bounds = (0.0, None)
-    reference = _SAITO
+    reference = SAITO
 
     def user_values(self, topk: TopK) -> Tensor:
         return self.weighted_hits(topk) / topk.num_relevant
@@ -215,7 +215,7 @@ class IPSDCG(PropensityMetric):
     """
 
     bounds: Bounds = (0.0, None)
-    reference = _SAITO
+    reference = SAITO
 
     def user_values(self, topk: TopK) -> Tensor:
         return self.weighted_hits(topk, topk.discounts)

@@ -46,6 +46,7 @@ class RBP(AccuracyMetric):
     tensor(0.6250, dtype=torch.float64)
     """
 
+    hit_sum = "normalized"
     reference = MOFFAT
 
     def __init__(

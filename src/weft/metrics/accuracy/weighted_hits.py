@@ -1,0 +1,100 @@
+"""Inverse propensity scores for every metric that is a sum over the hits."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.batch.topk import TopK
+from weft.errors import SettingError, check_bool
+from weft.metrics.accuracy.base import AccuracyMetric
+from weft.metrics.accuracy.propensity import SAITO, PropensityMetric
+from weft.metrics.base.composites import ComponentMetric
+from weft.metrics.base.metric import BaseMetric, Bounds
+from weft.metrics.names import MetricSpec, parse_name
+from weft.metrics.registry import all_metrics, find_metric, register
+
+
+@register
+class IPS(PropensityMetric):
+    """A metric with inverse propensity scores: each hit counts 1 / p_i times what it counts in the
+    metric.
+
+    `metric` is a sum over the hits, whose summands depend on the position and the rating of each
+    alone: Precision, Recall, DCG, nDCG, nDCGRendle2020, NCRR or RBP, with parameters if needed
+    (`"nDCG(gain=linear)"`). Its normalizer, such as the best possible list of nDCG, is not weighed.
+    The propensities p_i, `power` and `clip` are those of IPSRecall. `self_normalized=True` divides
+    the weights 1 / p_i of each user by their mean over the relevant items, so that the scale of the
+    propensities cancels; DCG, which has no normalizer, is divided by the sum of the weights.
+    IPSRecall, SNIPSRecall, IPSDCG and SNIPSDCG are the cases of Recall and of DCG with binary gain.
+
+    Edge cases: those of the metric; as for IPSRecall, items without train interactions have the
+    propensity `clip`, and the value is undefined if propensities are not given and train is empty.
+
+    Example: item 1, with a propensity of 1/4, is at position 1, and item 0, with 1, at position 3:
+    (4 / 1 + 1 / 2) / (1 / 1 + 1 / log2(3)).
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.IPS(k=3, metric="nDCG", propensities=[1.0, 0.25, 0.5])
+    >>> metric.update(torch.tensor([[0.1, 0.9, 0.5]]), torch.tensor([[1, 1, 0]]))
+    >>> metric.compute()
+    tensor(2.7592, dtype=torch.float64)
+    """
+
+    example = "IPS(metric=nDCG)"
+    bounds: Bounds = (0.0, None)
+    reference = SAITO
+
+    def __init__(
+        self, k: int, *, metric: str | MetricSpec, self_normalized: bool = False, **settings: Any
+    ) -> None:
+        super().__init__(k, **settings)
+        self.self_normalized = check_bool("self_normalized", self_normalized)
+        spec = parse_name(metric) if isinstance(metric, str) else metric
+        if isinstance(spec, MetricSpec):  # others are refused with the component
+            _check_hit_sum(find_metric(spec.name))
+        self._component = ComponentMetric(spec, self, k=k, inputs=None, needs_user_values=True)
+        self.metric = self._component.name
+        own: AccuracyMetric = self._component.metric
+        if own.own_threshold is not None:
+            raise SettingError(
+                f"IPS got metric={spec}; give the threshold to IPS, such as 'IPS(metric="
+                f"{spec.name}, relevance_threshold={own.own_threshold:g})'."
+            )
+        self._is_plain = own.hit_sum == "plain"
+        self.has_expected_tie_form = own.has_expected_tie_form
+        self.sampling_behaviour = own.sampling_behaviour
+
+    def used_gains(self) -> Set[str]:
+        used: Set[str] = self._component.metric.used_gains()
+        return used
+
+    def user_values(self, topk: TopK) -> Tensor:
+        if not self.has_propensities:
+            return torch.full_like(topk.list_length, torch.nan)
+        weights = self._relevant_weights(topk.batch)[:, 0]
+        values: Tensor = self._component.metric.user_values(topk.weigh_hits(weights))
+        if not self.self_normalized:
+            return values
+        return values * (1 if self._is_plain else topk.num_relevant) / self.total_weight(topk)
+
+
+def _check_hit_sum(metric: type[BaseMetric]) -> None:
+    """Raise `SettingError` unless the metric is declared to be a sum over the hits by the class
+    that has its formula.
+    """
+    if _is_hit_sum(metric):
+        return
+    known = ", ".join(one.__name__ for one in all_metrics() if _is_hit_sum(one))
+    raise SettingError(
+        f"IPS got metric={metric.__name__}; it divides hits by their propensities in sums over the "
+        f"hits of the list in which each hit counts by itself: choose one of {known}."
+    )
+
+
+def _is_hit_sum(metric: type[BaseMetric]) -> bool:
+    owner = next((base for base in metric.__mro__ if "user_values" in vars(base)), metric)
+    return bool(vars(owner).get("hit_sum", ""))
