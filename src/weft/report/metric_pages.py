@@ -140,7 +140,8 @@ assert result["MAP@2"] == 0.5
 
 `weft metrics MAP --profiles` shows one metric as all tools define it, side by side. Each profile \
 was compared with values that the tool, in the version named, printed: the first eight on \
-MovieLens 100K, the others on a part of the data set of `weft demo` (`tests/golden`).
+MovieLens 100K, the others on a part of the data set of `weft demo` (`tests/golden`), and most of \
+them on MovieLens 100K too.
 """
 
 

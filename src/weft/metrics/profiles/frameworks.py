@@ -156,7 +156,7 @@ LENSKIT = Profile(
         "list without test data has Precision 0 and is undefined in the other metrics; Weft leaves "
         "it out.",
         "MAE and RMSE are means over users in the table of lists; the global values are "
-        "MAE(average=cells) and RMSE(average=cells).",
+        "MAE(average=cells) and RMSE(average=cells). LensKit casts arrays of scores to float32.",
     ),
 )
 
