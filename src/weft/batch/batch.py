@@ -13,12 +13,13 @@ from torch import Tensor
 
 from weft.batch.gains import Gain, compute_gain, discount_divisor
 from weft.batch.input_validation import InputValidation, validation_for
-from weft.batch.located import LocatedItems
+from weft.batch.located import LocatedItems, LocatedSubset
 from weft.batch.offered import OfferedItems
 from weft.batch.topk import TopK
 from weft.data import BatchLists
 from weft.data.devices import float_type, is_host_readable
 from weft.data.tensors import SparseRows
+from weft.data.truth_groups import TruthGroups
 from weft.errors import InputError
 from weft.ranking import (
     MaskedScores,
@@ -52,7 +53,7 @@ class BatchInputs:
     before masking, if lists do not hold them. `item_mask [items]`: the items that can be
     recommended (default: all). `candidates`: the items that can be recommended to each user, seen
     ones excluded, if lists hold some of them only. `sample_sizes`: the numbers of sampled negatives
-    of the lists."""
+    of the lists. `num_left_out [batch]`: the interactions of the truth that do not count."""
 
     predictions: Tensor | BatchLists | None
     truth: SparseRows
@@ -65,6 +66,7 @@ class BatchInputs:
     item_mask: Tensor | None = None
     candidates: SparseRows | None = None
     sample_sizes: SampleSizes | None = None
+    num_left_out: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -74,13 +76,15 @@ class RankingOptions:
     `depth`: the largest cut-off, 0 if no metric has one. `relevance_threshold`: the lowest rating
     of a relevant item (None: any rating above 0). `estimator`: estimates ranks among all items from
     ranks among sampled negatives. `counts_ranks`: some metric reads the ranks of relevant items
-    among all scores, which are then counted in the same pass."""
+    among all scores, which are then counted in the same pass. `targets`: the group of the truth
+    that counts (None: all of it)."""
 
     tie_rule: TieRule
     depth: int
     relevance_threshold: float | None = None
     estimator: RankEstimator | None = None
     counts_ranks: bool = False
+    targets: tuple[TruthGroups, int] | None = None
 
 
 class Batch:
@@ -119,7 +123,7 @@ class Batch:
         self.counts_ranks = options.counts_ranks
         # Positions beyond the catalogue are empty; 1, so that an empty catalogue has a position.
         self.depth = min(options.depth, max(1, truth.num_items))
-        self.sample_sizes = inputs.sample_sizes
+        self.sample_sizes, self.num_left_out = inputs.sample_sizes, inputs.num_left_out
         self.item_mask, self.candidates = inputs.item_mask, inputs.candidates
         self.validation = validation or validation_for(self.device)
         self.user_keys = users if inputs.user_keys is None else inputs.user_keys
@@ -155,17 +159,43 @@ class Batch:
             ("threshold", threshold), lambda: self._with_relevant(self._select_relevant(threshold))
         )
 
+    def in_group(self, groups: TruthGroups, group: int) -> Batch:
+        """Return the batch with a group of the truth alone: the same lists, fewer relevant items.
+
+        Users without an interaction in the group are no users of the truth."""
+        return self.cached(("group", groups, group), lambda: self._restrict(groups, group))
+
+    def _restrict(self, groups: TruthGroups, group: int) -> Batch:
+        truth, relevant = self.truth, self.relevant
+        is_kept = mask = groups.contains(self.users, truth, group=group)
+        if relevant is not truth:
+            mask = groups.contains(self.users, relevant, group=group)
+        other = self._with_relevant(relevant.filter(mask))
+        other.truth = truth.filter(is_kept)
+        other.has_truth = self.has_truth & (other.truth.lengths > 0)
+        if self.is_host_readable:
+            other.raw_scores = self.raw_scores[is_kept]
+        if not self._ranks_by_relevance:
+            other.located = LocatedSubset(other, other.relevant, self.located, mask)
+            if "ties_with_last" in self._cache:  # depends on the lists alone
+                other._cache["ties_with_last"] = self._cache["ties_with_last"]
+        return other
+
+    @property
+    def _ranks_by_relevance(self) -> bool:
+        """True if the order of ties depends on relevance."""
+        return self.tie_rule.name in ("pessimistic", "optimistic")
+
     def _with_relevant(self, relevant: SparseRows) -> Batch:
         """Return a batch with other relevant items. It is closed with this one."""
         other = copy.copy(self)
-        ranks_by_relevance = self.tie_rule.name in ("pessimistic", "optimistic")
         for name in vars(self).keys() - _INDEPENDENT:
             if isinstance(getattr(Batch, name, None), cached_property):
                 del vars(other)[name]
-        if ranks_by_relevance:
+        if self._ranks_by_relevance:
             vars(other).pop("ordered_lists", None)
         other._set_relevant(relevant)
-        if ranks_by_relevance:
+        if self._ranks_by_relevance:
             other.rank()
         return other
 

@@ -81,3 +81,26 @@ class LocatedItems:
         ranks, _ = get_kernel(batch.device).double_ranks(batch.scores, rows, last)
         # Every item that scores higher than the last one is in the list.
         return ranks - 2 * (batch.values > last[:, None]).sum(1)
+
+
+class LocatedSubset(LocatedItems):
+    """Some of the interactions of `whole`, `rows` those of a mask: located once for all of them."""
+
+    def __init__(self, batch: Batch, rows: SparseRows, whole: LocatedItems, mask: Tensor) -> None:
+        super().__init__(batch, rows)
+        self._whole, self._mask = whole, mask
+
+    @cached_property
+    def scores(self) -> Tensor:
+        """The masked score of each item, `-inf` if not offered, listed or valid, `[n]`."""
+        return self._select(self._whole.scores, -torch.inf)
+
+    @cached_property
+    def indices(self) -> Tensor:
+        """The position of each item from 0, `depth` if it is not in the list, `[n]`."""
+        return self._select(self._whole.indices, self._batch.depth)
+
+    def _select(self, values: Tensor, fill: float) -> Tensor:
+        if self._batch.is_host_readable:
+            return values[self._mask]
+        return self._rows.fill_invalid(values, fill)

@@ -16,6 +16,7 @@ from typing import Any
 from weft._choices import CandidatePool, choices
 from weft._input_kinds import BUILT_IN_INPUTS, SIDE_INPUTS
 from weft.config.document import parse_repr
+from weft.config.evaluation_section import ITEM_RULE
 from weft.config.sections import DataFiles
 from weft.errors import SettingError, did_you_mean, python_style
 from weft.evaluation.settings import EvaluationSettings
@@ -136,6 +137,7 @@ def configuration_from_flags(options: dict[str, Any]) -> dict[str, Any]:
         "metrics": split_names,
         "top_k": split_numbers,
         "slices": partial(_split_slices, reading=reading),
+        "item_slices": partial(_split_item_slices, reading=reading),
     }
     evaluation |= {key: read(evaluation[key]) for key, read in readers.items() if key in evaluation}
     models = split_models(options["models"])
@@ -221,22 +223,42 @@ def _is_candidates_file(text: str) -> bool:
 def _split_slices(texts: Sequence[str], reading: FileFlags) -> dict[str, Any]:
     """Return `NAME=quantiles(4)`, `NAME=FILE` and `NAME=quantiles(4) of FILE` by name."""
     slices: dict[str, Any] = {}
-    for text in texts:
-        name, sign, groups = (part.strip() for part in text.partition("="))
-        if not sign or not name or not groups:
-            raise SettingError(
-                f"--slice {text}: expected NAME=GROUPS, such as activity=quantiles(4), "
-                "gender=gender.csv or 'age=bins(18, 65) of ages.csv'."
-            )
-        if name in slices:
-            raise SettingError(
-                f"--slice {text}: there is a slice {name!r} already; give each its own name."
-            )
+    expected = "activity=quantiles(4), gender=gender.csv or 'age=bins(18, 65) of ages.csv'"
+    for name, groups in _split_groups(texts, "--slice", expected).items():
         expression = _SLICE.fullmatch(groups)
         by, path = (expression[1], expression[2]) if expression else (None, groups)
         file = None if path is None else reading.describe("user_groups", Path(path))
         slices[name] = _without_none({"by": by, "of": file})
     return slices
+
+
+def _split_item_slices(texts: Sequence[str], reading: FileFlags) -> dict[str, Any]:
+    """Return `NAME=head_tail` and other rules, `NAME=FILE` and `NAME=bins(5) of FILE` by name."""
+    slices: dict[str, Any] = {}
+    expected = "tail=head_tail, genre=genres.csv or 'year=bins(1990, 2010) of years.csv'"
+    for name, groups in _split_groups(texts, "--item-slice", expected).items():
+        cut, is_rule = _SLICE.fullmatch(groups), ITEM_RULE.fullmatch(groups)
+        by, path = (cut[1], cut[2]) if cut else (None, groups)
+        if cut is None and is_rule is not None:
+            by, path = groups, None
+        file = None if path is None else reading.describe("item_clusters", Path(path))
+        slices[name] = _without_none({"by": by, "of": file})
+    return slices
+
+
+def _split_groups(texts: Sequence[str], flag: str, expected: str) -> dict[str, str]:
+    """Return the groups of `NAME=GROUPS` by name; `expected` are examples for messages."""
+    groups: dict[str, str] = {}
+    for text in texts:
+        name, sign, rule = (part.strip() for part in text.partition("="))
+        if not sign or not name or not rule:
+            raise SettingError(f"{flag} {text}: expected NAME=GROUPS, such as {expected}.")
+        if name in groups:
+            raise SettingError(
+                f"{flag} {text}: there is a slice {name!r} already; give each its own name."
+            )
+        groups[name] = rule
+    return groups
 
 
 # --------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 
 from weft.config.custom_modules import import_custom_modules
 from weft.config.document import Document, Keys, SettingStyle, from_home, show
-from weft.config.evaluation_section import EvaluationSection
+from weft.config.evaluation_section import EvaluationSection, SliceSettings
 from weft.config.sections import (
     REPORT_SUFFIXES,
     DataFiles,
@@ -131,10 +131,10 @@ class Configuration(Section):
         for key, name in EvaluationSection.keys().items():
             if name in evaluation and key != name:
                 evaluation[key] = evaluation.pop(name)
-        if self.evaluation.slices:
-            evaluation["slices"] = {
-                name: slice_.plain() for name, slice_ in self.evaluation.slices.items()
-            }
+        for setting in ("slices", "item_slices"):
+            slices: dict[str, SliceSettings] = getattr(self.evaluation, setting)
+            if slices:
+                evaluation[setting] = {name: one.plain() for name, one in slices.items()}
         plain: dict[str, Any] = {"evaluation": evaluation}
         if self.data is not None:
             plain["data"] = self.data.plain()
@@ -143,7 +143,12 @@ class Configuration(Section):
 
 
 # Keys of values that map names to files.
-_MAPPINGS_OF_FILES = (("models",), ("evaluation", "slices"), ("data", "inputs"))
+_SLICES = ("slices", "item_slices")
+_MAPPINGS_OF_FILES = (
+    ("models",),
+    ("data", "inputs"),
+    *(("evaluation", setting) for setting in _SLICES),
+)
 
 
 def load(
@@ -246,7 +251,8 @@ def _resolve_paths(keys: Keys, value: Any) -> Any:
     """Return a value with each path as a `Path`, relative to the current folder, not the file's."""
     if keys in _MAPPINGS_OF_FILES and isinstance(value, dict):
         return {name: _resolve_paths((*keys, name), file) for name, file in value.items()}
-    if keys[0] in ("evaluation", "engine") and keys[1:2] not in (("slices",), ("checkpoint",)):
+    has_paths = keys[1:2] in [(setting,) for setting in (*_SLICES, "checkpoint")]
+    if keys[0] in ("evaluation", "engine") and not has_paths:
         return value
     if isinstance(value, str):
         return from_home(value)

@@ -29,6 +29,8 @@ from weft.evaluation.setting_rules import one_of, split_candidates
 from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.names import MetricSpec
 
+# The name of a rule or of an input, with or without arguments: no path, which has a suffix.
+ITEM_RULE = re.compile(r"\s*\w+\s*(?:\([^()]*\)\s*)?")
 _TESTS = {
     "paired_t_test": "paired_t",
     "wilcoxon_test": "wilcoxon",
@@ -195,6 +197,31 @@ class SliceSettings(Section):
         return self.argument(FileSettings.plain)
 
 
+class ItemSliceSettings(SliceSettings):
+    """Groups of relevant items: 'head_tail', 'targets', 'time(month)', 'quantiles(4)' or 'bins(5,
+    20)' of popularity, the name of an input, a file of labels, or a file of numbers.
+    """
+
+    expected = (
+        "'head_tail', 'targets', 'time(month)', 'quantiles(4)', 'bins(5, 20)', 'item_features', "
+        "the path of a file (item, label), or a mapping with of and by"
+    )
+    of: FileSettings | None = Field(
+        default=None, description="A label per item, or with 'by' a number per item: item, label."
+    )
+    by: Text | None = Field(
+        default=None,
+        description="The rule of the groups, or with 'of' groups of numbers: 'quantiles(4)' or "
+        "'bins(5, 20)'.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_rule(cls, value: Any) -> Any:
+        is_rule = isinstance(value, str) and ITEM_RULE.fullmatch(value)
+        return {"by": value} if is_rule else value
+
+
 # --------------------------------------------------------------------------------------------------
 
 
@@ -214,6 +241,13 @@ class EvaluationSection(EvaluationSettings):
     ] = Field(
         default_factory=dict,
         description="Metrics by groups of users: {activity: quantiles(4), gender: gender.csv}.",
+    )
+    item_slices: Annotated[
+        dict[str, ItemSliceSettings],
+        expect_mapping("a mapping of item slices, such as {tail: head_tail, genre: genres.csv}"),
+    ] = Field(
+        default_factory=dict,
+        description="Metrics by groups of relevant items: {tail: head_tail, genre: genres.csv}.",
     )
     gates: Annotated[list[Text], BeforeValidator(as_list)] = Field(
         default_factory=list,
@@ -281,24 +315,25 @@ class EvaluationSection(EvaluationSettings):
 
         `reads_files`: whether files of slices are read here, or passed on to be read.
         """
-        names = EvaluationSettings.model_fields.keys() - {"metrics", "slices"}
+        names = EvaluationSettings.model_fields.keys() - {"metrics", "slices", "item_slices"}
         arguments = self.model_dump(include=set(names), exclude_defaults=True)
         if self.tests:
             arguments["per_user"] = True
-        if self.slices:
-            arguments["slices"] = {
-                name: one.argument(_reader(f"slices.{name}") if reads_files else FileSettings.file)
-                for name, one in self.slices.items()
-            }
+        uses = {"slices": "user_groups", "item_slices": "item_clusters"}
+        for setting, use in uses.items():
+            slices: dict[str, SliceSettings] = getattr(self, setting)
+            for name, one in slices.items():
+                read = _reader(f"{setting}.{name}", use) if reads_files else FileSettings.file
+                arguments.setdefault(setting, {})[name] = one.argument(read)
         return {"metrics": self.all_metrics, **arguments}
 
 
-def _reader(argument: str) -> Callable[[FileSettings], Any]:
+def _reader(argument: str, use: str) -> Callable[[FileSettings], Any]:
     """Return a function that reads a file of labels; `argument` names it in messages."""
 
     def read(file: FileSettings) -> Any:
         from weft.data.readers.files import read_table
 
-        return read_table(file.file(), argument, use="user_groups")
+        return read_table(file.file(), argument, use=use)
 
     return read

@@ -12,6 +12,7 @@ from typing import Any
 from weft.config.configuration import Configuration
 from weft.config.gates import Gate, GateOutcome, judge_gates
 from weft.config.sections import DataFiles, FileSettings
+from weft.data.item_slices import has_times
 from weft.data.number_files import read_input_file
 from weft.data.readers.files import File, FileTable, read_table
 from weft.data.readers.pipes import check_pipes
@@ -207,11 +208,15 @@ def check_complete(configuration: Configuration) -> None:
         )
 
 
-def _open_file(file: FileSettings, name: str, *, reads_files: bool) -> FileTable | File:
-    """Return the table of a file, read once for all models; or the file, if an engine reads it."""
+def _open_file(
+    file: FileSettings, name: str, *, reads_files: bool, reads_times: bool
+) -> FileTable | File:
+    """Return the table of a file, read once for all models; or the file, if an engine reads it.
+
+    `reads_times`: the truth has timestamps, which some setting needs."""
     if not reads_files and file.ratings:
         return file.file()
-    table = read_table(file.file(), name)
+    table = read_table(file.file(), name, use="timed" if reads_times else None)
     if file.ratings:
         return table
     columns = {role: column for role, column in table.columns.items() if role != "rating"}
@@ -226,8 +231,11 @@ def _open_data(
     models = {setting_ref(f"models.{name}"): file for name, file in configuration.models.items()}
     named = {**files, **data.inputs, **models}
     check_pipes({name: file.path for name, file in named.items()})
+    slices = configuration.evaluation.item_slices.values()
+    timed = {"truth"} if any(has_times({"": one.by}) for one in slices) else set()
     opened: dict[str, Any] = {
-        name: _open_file(file, name, reads_files=reads_files) for name, file in files.items()
+        name: _open_file(file, name, reads_files=reads_files, reads_times=name in timed)
+        for name, file in files.items()
     }
     if data.inputs:
         opened["inputs"] = open_inputs(configuration, reads_files=reads_files)

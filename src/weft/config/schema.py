@@ -67,8 +67,16 @@ def _add_short_forms(sections: dict[str, Any]) -> None:
         "title": "Groups",
         "description": "'quantiles(4)', 'bins(5, 20)', or the path of a file.",
     }
-    sections["SliceSettings"] = _any_of(
-        "Slice", expression, {"$ref": "#/$defs/FileSettings"}, sections["SliceSettings"]
+    file_form = {"$ref": "#/$defs/FileSettings"}
+    sections["SliceSettings"] = _any_of("Slice", expression, file_form, sections["SliceSettings"])
+    rule = {
+        "type": "string",
+        "title": "Groups",
+        "description": "'head_tail', 'targets', 'time(month)', 'quantiles(4)', 'bins(5, 20)', the "
+        "name of an input, or the path of a file.",
+    }
+    sections["ItemSliceSettings"] = _any_of(
+        "Item slice", rule, file_form, sections["ItemSliceSettings"]
     )
     engine = sections["EngineSettings"]
     short_name = {

@@ -40,6 +40,7 @@ def check(
             with document.collect(("evaluation", "gates", index)):
                 parse_gate(gate)
     _check_slices(document, evaluation.get("slices"))
+    _check_item_slices(document, evaluation)
     if section is not None:
         _check_rules(document, section)
 
@@ -78,6 +79,29 @@ def _check_slices(document: Document, slices: Any) -> None:
         else:
             with document.collect(keys):
                 parse_slices({name: by}, has_train=has_train)
+
+
+def _check_item_slices(document: Document, evaluation: dict[str, Any]) -> None:
+    """Add the problems of item slices by a rule, and of names that slices of users have, too."""
+    from weft.data.item_slices import parse_item_slices
+    from weft.data.slices import Cut
+
+    data = document.values.get("data")
+    available = {"train", "item_clusters", "item_features"}  # without data, nothing is missing
+    if isinstance(data, dict):
+        available = {*data, *_names(data.get("inputs"))}
+    slices, user_slices = (evaluation.get(name) for name in ("item_slices", "slices"))
+    for name, given in slices.items() if isinstance(slices, dict) else ():
+        keys: Keys = ("evaluation", "item_slices", name)
+        by = given.get("by") if isinstance(given, dict) else given
+        if document.has_problem(keys) or not isinstance(by, str):
+            continue
+        if isinstance(given, dict) and "of" in given:
+            with document.collect((*keys, "by")):
+                Cut.parse(by, name)
+        else:
+            with document.collect(keys):
+                parse_item_slices({name: by}, available=available, user_slices=user_slices or ())
 
 
 # --------------------------------------------------------------------------------------------------

@@ -25,6 +25,13 @@ from weft.data.evaluation_inputs import (
 from weft.data.extra_users import skip_extra_users
 from weft.data.interactions import digest_sums, hash_sums_by_id
 from weft.data.item_lists import ItemLists
+from weft.data.item_slices import (
+    ItemSlice,
+    group_truth,
+    item_slice_notes,
+    parse_item_slices,
+    read_item_slices,
+)
 from weft.data.labels import GroupNames, Labels
 from weft.data.numbers import Numbers
 from weft.data.popularity import TrainTotals
@@ -46,6 +53,7 @@ from weft.data.slices import (
     slice_notes,
 )
 from weft.data.sources import ListSource, Model, Source
+from weft.data.truth_groups import TruthGroups
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError
 
@@ -65,6 +73,8 @@ class GlobalStats:
     groups: Mapping[str, GroupNames]
     notes: tuple[str, ...] = ()
     ids: Mapping[str, str] = field(default_factory=dict)  # how the ids of users and items were read
+    # The groups of item slices that are about items, by name.
+    item_groups: Mapping[str, TruthGroups] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,8 @@ class EvaluationData(EncodedInteractions):
     side: dict[str, Any]  # inputs of metrics besides train, by name
     kinds: Kinds  # of each input
     slices: dict[str, Labels]
-    slice_definitions: dict[str, str]
+    item_slices: dict[str, TruthGroups]
+    definitions: dict[str, dict[str, str]]  # of the slices, by setting and name
     stats: GlobalStats
     files: dict[str, FileTable]  # by the name of the input
     notes: tuple[str, ...]
@@ -147,12 +158,18 @@ class DatasetBuilder:
             has_lists=has_lists,
             is_model=isinstance(source, Model),
         )
+        item_slices = parse_item_slices(
+            settings.item_slices,
+            available=self._inputs.available,
+            user_slices=settings.slices or (),
+        )
+        requests = (slices, item_slices)
         with self._lock:
             if isinstance(source, ListSource):
                 axes = self._list_axes(source, settings)
-                fields = self._encode(source, axes, settings, slices)
+                fields = self._encode(source, axes, settings, *requests)
             else:
-                axes, fields = self._encode_once(source, settings, slices)
+                axes, fields = self._encode_once(source, settings, *requests)
         dataset = EvaluationData(**fields, source=source, num_probed=axes.num_probed)
         return skip_extra_users(dataset) if settings.extra_users == "skip" else dataset
 
@@ -161,14 +178,19 @@ class DatasetBuilder:
         return list_axes(self.tables, source, items, orders_ties_by_id=settings.orders_ties_by_id)
 
     def _encode_once(
-        self, source: Source, settings: DatasetSettings, slices: Sequence[UserSlice]
+        self,
+        source: Source,
+        settings: DatasetSettings,
+        slices: Sequence[UserSlice],
+        item_slices: Sequence[ItemSlice],
     ) -> tuple[Axes, dict[str, Any]]:
         """Return the axes of scores, and the inputs as encoded for the first scores of the kind."""
         items = None if self._stats is None else self._stats.items
         axes = score_axes(self.tables, source, items, settings.batch_size)
         kind = (isinstance(source, Model), source.num_users is None)
         if kind not in self._encoded:
-            self._encoded[kind] = axes, self._encode(source, axes, settings, slices)
+            fields = self._encode(source, axes, settings, slices, item_slices)
+            self._encoded[kind] = axes, fields
         first, fields = self._encoded[kind]
         if (axes.users.size, axes.items.size) != (first.users.size, first.items.size):
             raise InputError(
@@ -184,6 +206,7 @@ class DatasetBuilder:
         axes: Axes,
         settings: DatasetSettings,
         slices: Sequence[UserSlice],
+        item_slices: Sequence[ItemSlice],
     ) -> dict[str, Any]:
         """Return the fields of the dataset that do not depend on the scores of the source."""
         tables, stats = self._complete_tables(source, axes), self._stats
@@ -198,11 +221,21 @@ class DatasetBuilder:
             item_inputs = self._read_item_inputs(source, axes, settings) if tables.side else {}
             stats = _local_stats(tables, source, axes, rows, user_values, item_inputs)
             stats = _describe_ids(stats, self._inputs, self.tables, source, axes)
+            if item_slices:
+                groups = self._read_item_groups(source, item_slices, axes, item_inputs, rows)
+                stats = replace(stats, item_groups=groups)
         side, notes = dict(stats.item_inputs), stats.notes
         sliced: dict[str, Labels] = {}
         if user_values:
             side, sliced = _label_users(user_values, slices, stats)
             notes = (*notes, *slice_notes(slices, sliced))
+        item_groups = dict(stats.item_groups)
+        if item_slices:
+            item_groups |= group_truth(
+                item_slices, tables.truth, rows.users, axes.items, rows.train
+            )
+            masks_seen = settings.mask_seen is True
+            notes = (*notes, *item_slice_notes(item_slices, item_groups, masks_seen=masks_seen))
         return {
             **vars(rows),
             "items": stats.items,
@@ -210,7 +243,8 @@ class DatasetBuilder:
             "side": side,
             "kinds": self._inputs.kinds,
             "slices": sliced,
-            "slice_definitions": {one.name: str(one.cut or "labels") for one in slices},
+            "item_slices": {one.name: item_groups[one.name] for one in item_slices},
+            "definitions": _define_slices(slices, item_slices),
             "stats": stats,
             "files": self.tables.files(source),
             "notes": notes,
@@ -232,6 +266,20 @@ class DatasetBuilder:
         in_order = axes.items.size if tables.has_item_order(source) else 0
         kinds = with_separator(self._inputs.kinds, settings.feature_separator)
         return read_item_inputs(tables.side, kinds, axes.items, num_in_order=in_order)
+
+    def _read_item_groups(
+        self,
+        source: Source | ListSource,
+        slices: Sequence[ItemSlice],
+        axes: Axes,
+        inputs: Mapping[str, Any],
+        rows: EncodedInteractions,
+    ) -> dict[str, TruthGroups]:
+        """Return the groups of the item slices that are about items."""
+        in_order = axes.items.size if self.tables.has_item_order(source) else 0
+        return read_item_slices(
+            slices, axes.items, num_in_order=in_order, inputs=inputs, train=rows.train
+        )
 
     def _read_user_values(
         self,
@@ -264,6 +312,17 @@ class DatasetBuilder:
             relevant=rows.relevant,
             train=rows.train,
         )
+
+
+def _define_slices(
+    slices: Sequence[UserSlice], item_slices: Sequence[ItemSlice]
+) -> dict[str, dict[str, str]]:
+    """Return the definition of each slice, by setting and name, without settings that have none."""
+    definitions = {
+        "slices": {one.name: str(one.cut or "labels") for one in slices},
+        "item_slices": {one.name: one.definition for one in item_slices},
+    }
+    return {setting: names for setting, names in definitions.items() if names}
 
 
 def _label_users(

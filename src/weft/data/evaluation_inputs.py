@@ -39,7 +39,8 @@ class EvaluationInputs:
     """The data of an evaluation, as the caller gives it (see `weft.evaluate`).
 
     `side` holds the other inputs of metrics that were given, `kinds` the kind of each.
-    `candidates` are the items of each user, if they were given.
+    `candidates` are the items of each user, if they were given. `reads_times`: some setting needs
+    the timestamps of the truth.
     """
 
     source: Any  # None if it is not known yet
@@ -50,6 +51,7 @@ class EvaluationInputs:
     side: Mapping[str, Any] = field(default_factory=dict)
     candidates: Any = None
     kinds: Mapping[str, InputKind] = field(default_factory=dict)
+    reads_times: bool = False
 
     def __post_init__(self) -> None:
         check_pipes(vars(self) | dict(self.side))
@@ -95,7 +97,7 @@ class InputTables:
     @classmethod
     def read(cls, inputs: EvaluationInputs) -> InputTables:
         """Read the inputs."""
-        truth = read_interactions(inputs.truth, "truth")
+        truth = read_interactions(inputs.truth, "truth", reads_times=inputs.reads_times)
         train = None if inputs.train is None else read_interactions(inputs.train, "train")
         candidates = inputs.candidates
         tables = {"users": inputs.users, "items": inputs.items}

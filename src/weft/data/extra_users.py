@@ -60,6 +60,9 @@ def skip_extra_users(dataset: EvaluationData) -> EvaluationData:
         num_probed=dataset.num_probed if has_truth[: dataset.num_probed].all() else 0,
         side={**dataset.side, **_select_users(dataset.user_inputs, order)},
         slices=_select_users(dataset.slices, order),
+        item_slices={
+            name: groups.select_users(order) for name, groups in dataset.item_slices.items()
+        },
         derived={},
     )
 

@@ -21,12 +21,14 @@ from weft.errors import InputError, check_unmasked
 IGNORED_ITEM = -100
 
 
-def read_interactions(data: Any, where: str) -> InteractionTable:
+def read_interactions(data: Any, where: str, *, reads_times: bool = False) -> InteractionTable:
     """Return truth or train in any accepted form; raise `InputError` for invalid rows.
 
-    `where` ("truth", "train") names the data in messages.
+    `where` ("truth", "train") names the data in messages. `reads_times`: also timestamps, if there
+    are some.
     """
-    table = read_unchecked(data, where, use=where if where in ROLES_OF_USE else "truth")
+    use = where if where in ROLES_OF_USE else "truth"
+    table = read_unchecked(data, where, use="timed" if reads_times else use)
     table.check_finite()
     return table
 

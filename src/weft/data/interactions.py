@@ -231,6 +231,7 @@ class InteractionTable:
     table: FileTable | None = None  # the file that the rows are from
     row_numbers: NDArray[np.int64] | None = None  # numbers of the rows in the input; None: all
     num_rows: int | None = None
+    times: pl.Series | None = None  # timestamps of the rows, as they are, if they were read
 
     @property
     def named_users(self) -> pl.Series:
@@ -281,6 +282,7 @@ class InteractionTable:
             values=self.values[rows],
             all_users=self.users.unique() if self.all_users is None else self.all_users,
             row_numbers=rows if self.row_numbers is None else self.row_numbers[rows],
+            times=None if self.times is None else self.times.filter(mask),
         )
 
     def without_values(self) -> InteractionTable:

@@ -74,6 +74,7 @@ class RowTable:
             all_users=self.all_users,
             value_name=value_name if has_values else "",
             table=self.file,
+            times=self.frame["timestamp"] if "timestamp" in self.frame.columns else None,
         )
 
 

@@ -121,27 +121,39 @@ class UserSlice:
 
     def read_labels(self, users: Vocabulary, num_in_order: int) -> Labels:
         """Return the label of each user; see `labels.read_labels`."""
-        source = self.source
-        if is_file(source):
-            source = read_table(source, self.where, use="user_groups")
-        return read_labels(source, self.where, users, num_in_order=num_in_order)
+        return read_slice_labels(self.source, self.where, users, num_in_order)
 
     def read_numbers(self, users: Vocabulary, num_in_order: int) -> NDArray[np.float64]:
         """Return the number of each user, NaN for none, `[users]`."""
-        labels = self.read_labels(users, num_in_order)
-        values = np.array([*(_to_number(name, self.where) for name in labels.names), math.nan])
-        numbers: NDArray[np.float64] = values[labels.codes.values.numpy()]
-        return numbers
+        return read_slice_numbers(self.source, self.where, users, num_in_order)
 
 
-def _to_number(label: Any, where: str) -> float:
+def read_slice_labels(data: Any, where: str, ids: Vocabulary, num_in_order: int) -> Labels:
+    """Return the label of each user or item of a slice; see `labels.read_labels`."""
+    if is_file(data):
+        use = "user_groups" if ids.kind == "user" else "item_clusters"
+        data = read_table(data, where, use=use)
+    return read_labels(data, where, ids, num_in_order=num_in_order)
+
+
+def read_slice_numbers(
+    data: Any, where: str, ids: Vocabulary, num_in_order: int
+) -> NDArray[np.float64]:
+    """Return the number of each user or item, NaN for none, `[ids]`."""
+    labels = read_slice_labels(data, where, ids, num_in_order)
+    values = np.array([*(_to_number(name, where, ids.kind) for name in labels.names), math.nan])
+    numbers: NDArray[np.float64] = values[labels.codes.values.numpy()]
+    return numbers
+
+
+def _to_number(label: Any, where: str, kind: str) -> float:
     try:
         number = math.inf if isinstance(label, bool) else float(label)  # files hold text
     except ValueError:
         number = math.inf
     if math.isinf(number):
         raise InputError(
-            f"{where} has {label!r}, which is no finite number; expected a number for each user, "
+            f"{where} has {label!r}, which is no finite number; expected a number for each {kind}, "
             "or none."
         )
     return number

@@ -127,6 +127,13 @@ class SparseRows(RaggedRows):
             return torch.zeros_like(keys, dtype=torch.bool)
         return self._find_keys(keys)[1]
 
+    def values_at(self, keys: Tensor, fill: float) -> Tensor:
+        """Return the value at each index of the flattened matrix, `fill` where there is none."""
+        if len(self.items) == 0:
+            return torch.full(keys.shape, fill, dtype=self.values.dtype, device=keys.device)
+        index, is_found = self._find_keys(keys)
+        return torch.where(is_found, self.values[index], fill)
+
     def _find_keys(self, keys: Tensor) -> tuple[Tensor, Tensor]:
         index = torch.searchsorted(self.keys, keys).clamp_(max=len(self.items) - 1)
         is_equal = self.keys[index] == keys

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft._input_kinds import NAMED_INPUTS
 from weft.data.evaluation_inputs import EvaluationInputs
+from weft.data.item_slices import has_times
 from weft.data.side_inputs import merge_inputs
 from weft.evaluation.prepared import PreparedEvaluation
 from weft.evaluation.setting_rules import split_candidates
@@ -48,7 +49,8 @@ def _build_inputs(
     """Return the inputs; `side` are those of metrics by name, train among them."""
     kinds = find_input_kinds(side, settings.metrics)
     train = side.pop("train", None)
-    return EvaluationInputs(**data, train=train, side=side, kinds=kinds)
+    reads_times = has_times(settings.item_slices)
+    return EvaluationInputs(**data, train=train, side=side, kinds=kinds, reads_times=reads_times)
 
 
 def evaluate(
@@ -67,6 +69,7 @@ def evaluate(
     relevance_threshold: float | None = None,
     implicit: bool = False,
     mask_seen: bool | str = "auto",
+    targets: str = "all",
     candidates: Any = "all",
     ties: str | None = None,
     seed: int = 0,
@@ -80,6 +83,7 @@ def evaluate(
     keep_lists: bool = False,
     bootstrap: int | None = None,
     slices: Mapping[str, Any] | None = None,
+    item_slices: Mapping[str, Any] | None = None,
     exposure: bool = False,
     skill: bool = False,
     empty_users: str | None = None,
@@ -139,6 +143,9 @@ def evaluate(
     mask_seen
         Whether items of `train` are removed from their user's ranking: `"auto"` (from scores if
         train is given; lists keep them, and the result counts them), True or False.
+    targets
+        The relevant items that count: `"all"`, `"new"` (not in the user's train) or `"repeated"`
+        (in it, with `mask_seen=False`). The others are neither relevant nor hits.
     candidates
         The items that can be recommended: `"all"`, `"cold"` (without a train interaction), `"warm"`
         (with one), or the items of each user, as a frame (user, item), `{user: [items]}` or a path.
@@ -169,6 +176,12 @@ def evaluate(
         `user_groups`, `"quantiles(4)"` or `"bins(5, 20)"` of `activity` (train interactions) or
         `item_popularity` (of the relevant items, in train), or `{"of": a number per user, "by":
         "quantiles(4)"}`.
+    item_slices
+        Metrics by groups of relevant items, in `result.slices`: by name a label per item as in
+        `item_clusters`, `"item_clusters"` or `"item_features"` for those that are given,
+        `"head_tail"` or `"head_tail(0.8)"` (of train), `"quantiles(4)"` or `"bins(5, 20)"` of
+        `popularity` (train interactions), `{"of": a number per item, "by": "quantiles(4)"}`,
+        `"targets"` (new or repeated), or `"time(month)"` of the truth's timestamps.
     exposure
         Count how often each item is recommended at every cut-off of a metric, for
         `result.exposure` and, with train, `result.popularity`. Metrics such as Gini do so anyway.
@@ -218,6 +231,7 @@ def evaluate(
         relevance_threshold=relevance_threshold,
         implicit=implicit,
         mask_seen=mask_seen,
+        targets=targets,
         candidates=pool,
         ties=ties,
         seed=seed,
@@ -231,6 +245,7 @@ def evaluate(
         keep_lists=keep_lists,
         bootstrap=bootstrap,
         slices=slices,
+        item_slices=item_slices,
         exposure=exposure,
         skill=skill,
         empty_users=empty_users,

@@ -13,6 +13,7 @@ from weft.data.devices import DEFERRED_ERRORS, raise_deferred_errors
 from weft.data.item_lists import ItemLists
 from weft.data.side_inputs import UserValue
 from weft.data.tensors import SparseRows
+from weft.data.truth_groups import TruthGroups
 
 # Counts that every evaluation has, in the order of `BatchCounter.count`.
 COUNT_NAMES = (
@@ -55,7 +56,8 @@ class BatchCounter:
     """Counts users and items of batches, by the names of `Result.counts`.
 
     Besides `COUNT_NAMES`: short lists and ties at each cut-off, and users without a value in each
-    input about users and without a label in each slice, and unknown items in inputs of lists.
+    input about users and without a label in each slice, unknown items in inputs of lists, relevant
+    items in no group of each item slice, and interactions of the truth that are no targets.
     """
 
     def __init__(
@@ -63,6 +65,9 @@ class BatchCounter:
         cutoffs: tuple[int, ...],
         user_inputs: Mapping[str, UserValue],
         slices: Mapping[str, Labels],
+        *,
+        item_slices: Mapping[str, TruthGroups] | None = None,
+        has_targets: bool = False,
     ) -> None:
         self._cutoffs = cutoffs
         self._labels = {users_without(name): value for name, value in user_inputs.items()}
@@ -74,7 +79,12 @@ class BatchCounter:
             if isinstance(value, ItemLists)
         }
         short_lists, ties = (f"short_lists@{k}" for k in cutoffs), (f"ties@{k}" for k in cutoffs)
-        self.names = (*COUNT_NAMES, *short_lists, *ties, *self._labels, *self._lists)
+        self._groups = {
+            f"relevant_outside_{name}": groups for name, groups in (item_slices or {}).items()
+        }
+        self._left_out = ("truth_outside_targets",) if has_targets else ()
+        of_inputs = (*self._labels, *self._lists, *self._groups, *self._left_out)
+        self.names = (*COUNT_NAMES, *short_lists, *ties, *of_inputs)
 
     def count(self, batch: Batch) -> Tensor:
         """Return the counts of each user of a batch, `[batch, counts]`."""
@@ -126,6 +136,10 @@ class BatchCounter:
             yield labels.lacks(batch.users)
         for lists in self._lists.values():
             yield lists.count_unknown(batch.users)
+        for groups in self._groups.values():
+            yield add_up(relevant, groups.lacks(batch.users, relevant))
+        for _ in self._left_out:
+            yield none if batch.num_left_out is None else batch.num_left_out
 
     def read(self, totals: Tensor, *, allows_nan: bool = False) -> dict[str, int]:
         """Return the counts of all batches by name. Raises the errors that were deferred.

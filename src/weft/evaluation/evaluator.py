@@ -12,27 +12,26 @@ from torch import Tensor, nn
 
 from weft.batch.batch import Batch, BatchInputs, RankingOptions
 from weft.batch.ranked_batch import rank_batch
-from weft.data import BatchLists, Labels
+from weft.data import BatchLists
 from weft.data.dataset import EvaluationData
 from weft.data.devices import run_eagerly
-from weft.data.labels import read_positional_labels
 from weft.data.side_inputs import Kinds, merge_inputs, read_positional_inputs, with_separator
 from weft.data.team import open_team
 from weft.data.threads import count_threads, one_thread
-from weft.errors import MissingInput, SettingError, setting_ref
 from weft.evaluation.contributions import UserContributions
 from weft.evaluation.counts import BatchCounter
 from weft.evaluation.evaluator_state import BatchTransaction, EvaluatorState
 from weft.evaluation.finalize import RunReport, finalize
-from weft.evaluation.metric_set import MetricClasses, MetricSet, check_metric_objects
+from weft.evaluation.metric_selection import build_metric_set
+from weft.evaluation.metric_set import MetricClasses, MetricSet
 from weft.evaluation.result import Result
+from weft.evaluation.run_slices import RunSlices, find_targets
 from weft.evaluation.sampling_settings import rank_estimator
 from weft.evaluation.settings import EvaluationSettings
 from weft.evaluation.state import combine_states
 from weft.evaluation.update_inputs import check_sampled, read_update
 from weft.metrics.author_errors import author_errors
 from weft.metrics.base.batch_checks import count_users_outside
-from weft.metrics.declarations import METRIC_SETTINGS
 from weft.metrics.profiles import find_profile, spell_out
 from weft.metrics.registry import expand_metrics, find_input_kinds
 from weft.ranking import TieRule
@@ -50,10 +49,11 @@ class Evaluator(EvaluatorState):
 
     With `bootstrap`, the contributions of each user are stored until the end: 8 bytes per mean and
     cut-off, 12 per further term, such as a list position. `slices` holds a label per user by the
-    name of the slice. `repeated_users="drop"` counts each user once, also across processes: the
-    first row of a user stays. Otherwise every row counts, and the result counts the repeated
-    ones. `nan_scores="nan"` makes every value NaN if scores are NaN or +inf, for training loops
-    that stop or go on by themselves; by default `update` raises an error.
+    name of the slice, `item_slices` a label per item or a rule about train.
+    `repeated_users="drop"` counts each user once, also across processes: the first row of a user
+    stays. Otherwise every row counts, and the result counts the repeated ones.
+    `nan_scores="nan"` makes every value NaN if scores are NaN or +inf, for training loops that stop
+    or go on by themselves; by default `update` raises an error.
 
     With `torch.distributed`, `compute` synchronizes all processes: all must call it, and all get
     the same result. `sync_on_compute=False` returns the result of this process alone. `prefix` and
@@ -82,6 +82,7 @@ class Evaluator(EvaluatorState):
         relevance_threshold: float | None = None,
         implicit: bool = False,
         mask_seen: bool | str = "auto",
+        targets: str = "all",
         ties: str | None = None,
         seed: int = 0,
         estimator: str | None = None,
@@ -90,6 +91,7 @@ class Evaluator(EvaluatorState):
         keep_lists: bool = False,
         bootstrap: int | None = None,
         slices: Mapping[str, Any] | None = None,
+        item_slices: Mapping[str, Any] | None = None,
         exposure: bool = False,
         skill: bool = False,
         empty_users: str | None = None,
@@ -109,6 +111,7 @@ class Evaluator(EvaluatorState):
             relevance_threshold=relevance_threshold,
             implicit=implicit,
             mask_seen=mask_seen,
+            targets=targets,
             ties=ties,
             seed=seed,
             strategy="full" if estimator is None else "sampled",
@@ -118,6 +121,7 @@ class Evaluator(EvaluatorState):
             keep_lists=keep_lists,
             bootstrap=bootstrap,
             slices=slices,
+            item_slices=item_slices,
             exposure=exposure,
             skill=skill,
             empty_users=empty_users,
@@ -138,17 +142,15 @@ class Evaluator(EvaluatorState):
         settings = settings.resolve(given.keys())
         kinds = with_separator(find_input_kinds(given, settings.metrics), feature_separator)
         encoded = read_positional_inputs(given, kinds, num_users, num_items)
+        run_slices = RunSlices.read_positional(settings, encoded)
+        if run_slices.num_items is not None:
+            encoded = {"num_items": run_slices.num_items, **encoded}
         self._set_up(
             settings,
             expand_metrics(settings.metrics, settings.top_k or (), available=set(encoded)),
             encoded,
             kinds,
-            {
-                name: read_positional_labels(
-                    labels, f"slices[{name!r}]", "user", encoded.get("num_users")
-                )
-                for name, labels in (settings.slices or {}).items()
-            },
+            run_slices,
         )
         self.prefix, self.postfix, self.sync_on_compute = prefix, postfix, sync_on_compute
 
@@ -166,9 +168,8 @@ class Evaluator(EvaluatorState):
         if settings.ties in ("random", "expected"):  # drawn by id, independent of the item order
             item_keys = torch.as_tensor(dataset.items.hash_keys())
         known = dataset.derived.get("metric_set")
-        evaluator._set_up(
-            settings, classes, inputs, dataset.kinds, dataset.slices, item_keys, known
-        )
+        slices = RunSlices(dataset.slices, dataset.item_slices)
+        evaluator._set_up(settings, classes, inputs, dataset.kinds, slices, item_keys, known)
         if evaluator.metric_set.is_shareable:
             dataset.derived["metric_set"] = evaluator.metric_set
         evaluator.prefix, evaluator.postfix, evaluator.sync_on_compute = "", "", False
@@ -180,12 +181,13 @@ class Evaluator(EvaluatorState):
         classes: MetricClasses,
         inputs: dict[str, Any],
         kinds: Kinds,
-        slices: dict[str, Labels],
+        slices: RunSlices,
         item_keys: Tensor | None = None,
         metric_set: MetricSet | None = None,
     ) -> None:
         """`metric_set` has these metrics, if they were built before."""
-        self.settings, self.inputs, self.slices = settings, inputs, slices
+        self.settings, self.inputs = settings, inputs
+        self.slices, self.item_slices = slices.of_users, slices.of_items
         self.kinds = {name: kind for name, kind in kinds.items() if name in inputs}
         if settings.profile is not None:
             profile = find_profile(settings.profile)
@@ -195,52 +197,34 @@ class Evaluator(EvaluatorState):
         self.drops_repeats = settings.repeated_users == "drop"
         self.rule = TieRule(settings.ties or "index", settings.seed, item_keys)
         self.estimator = rank_estimator(settings)
-        self.metric_set = self._build_metric_set(classes, metric_set)
+        self.metric_set = build_metric_set(self, classes, metric_set)
         self._ranking = RankingOptions(
             self.rule,
             self.metric_set.depth,
             relevance_threshold=settings.relevance_threshold,
             estimator=self.estimator,
             counts_ranks=self.metric_set.counts_ranks,
+            targets=find_targets(settings, inputs),
         )
         self.stateful_metrics = list(self.metric_set.stateful.values())
         self.own_metrics = nn.ModuleList(self.stateful_metrics)
         if self.drops_repeats:
             self._check_droppable()
-        self.counter = BatchCounter(self.metric_set.cutoffs, self.user_inputs, slices)
+        self.counter = BatchCounter(
+            self.metric_set.cutoffs,
+            self.user_inputs,
+            slices.of_users,
+            item_slices=slices.of_items,
+            has_targets=settings.targets != "all",
+        )
         self._is_persistent = False
         self._begin(torch.device("cpu"))
-
-    def _build_metric_set(self, classes: MetricClasses, known: MetricSet | None) -> MetricSet:
-        """Return `known`, or else the metrics of these classes.
-
-        Raises an error for metric objects or `exposure` that do not fit the run."""
-        settings = self.settings
-        counting = {name: getattr(settings, name) for name in METRIC_SETTINGS}
-        check_metric_objects(settings.metrics, counting, self.inputs)
-        if settings.keep_lists and not any(spec.k for spec in classes):
-            raise SettingError(
-                f"{setting_ref('keep_lists', True)} keeps lists up to the largest cut-off, but no "
-                f"metric has one; add a metric such as nDCG@10."
-            )
-        if settings.exposure and self.num_items is None:
-            raise MissingInput(
-                f"{setting_ref('exposure', True)} counts the recommendations of each item and "
-                f"needs {setting_ref('num_items')}, or {setting_ref('train')}."
-            )
-        return known or MetricSet(
-            classes,
-            inputs=self.inputs,
-            counting=counting,
-            slices=self.slices,
-            exposure=self.num_items if settings.exposure else None,
-            skill=settings.skill,
-        )
 
     def set_profile(self, profile: str) -> None:
         """Name the metrics, which have the parameters of a profile already, as it does."""
         settings = self.settings.model_copy(update={"profile": profile})
-        self._set_up(settings, self.metric_set.classes, self.inputs, self.kinds, self.slices)
+        slices = RunSlices(self.slices, self.item_slices)
+        self._set_up(settings, self.metric_set.classes, self.inputs, self.kinds, slices)
 
     # ----------------------------------------------------------------------------------------------
 

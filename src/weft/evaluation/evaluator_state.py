@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from weft.data import Labels
 from weft.data.devices import dtype_preserving, float_type
 from weft.data.side_inputs import InputValue, Kinds
+from weft.data.truth_groups import TruthGroups
 from weft.errors import InputError, SettingError, setting_ref
 from weft.evaluation.contributions import UserContributions
 from weft.evaluation.counts import BatchCounter
@@ -41,6 +42,7 @@ class EvaluatorState(nn.Module):
     inputs: dict[str, Any]
     kinds: Kinds  # of the inputs
     slices: dict[str, Labels]
+    item_slices: dict[str, TruthGroups]
     metric_set: MetricSet
     counter: BatchCounter
     num_items: int | None  # None if it is not known before the first batch
@@ -210,8 +212,9 @@ class EvaluatorState(nn.Module):
     def record_settings(self) -> dict[str, Any]:
         """Return the settings for a Result."""
         record = self.settings.record(of_run=False)
-        slices = {"slices": list(self.slices)} if self.slices else {}
-        return {"metrics": list(map(str, self.metric_set.specs)), **record, **slices}
+        slices = {"slices": list(self.slices), "item_slices": list(self.item_slices)}
+        record |= {setting: names for setting, names in slices.items() if names}
+        return {"metrics": list(map(str, self.metric_set.specs)), **record}
 
     def identity(self) -> dict[str, Any]:
         """Return the facts that evaluators must have in common for their states to be merged:
@@ -224,6 +227,8 @@ class EvaluatorState(nn.Module):
         digests = {
             f"slices[{name!r}]": labels.fingerprint() for name, labels in self.slices.items()
         }
+        for name, groups in self.item_slices.items():
+            digests[f"item_slices[{name!r}]"] = groups.fingerprint()
         for name, value in self.inputs.items():
             is_digested = isinstance(value, InputValue)
             digests[name] = value.fingerprint() if is_digested else value
@@ -255,7 +260,8 @@ class EvaluatorState(nn.Module):
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        shared = (self.settings, *self.inputs.values(), *self.slices.values())  # immutable
+        slices = (*self.slices.values(), *self.item_slices.values())
+        shared = (self.settings, *self.inputs.values(), *slices)  # immutable
         memo |= {id(value): value for value in shared}
         other = type(self).__new__(type(self))
         memo[id(self)] = other

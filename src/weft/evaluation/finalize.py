@@ -90,7 +90,7 @@ def finalize(
         settings={**evaluator.record_settings(), **report.settings},
         provenance={**versions(), **report.provenance},
         per_user=tables[0],
-        slices=metric_set.by_slice(state.sums.cpu()) if evaluator.slices else None,
+        slices=metric_set.by_slice(state.sums.cpu()) if metric_set.has_slices else None,
         exposure=exposure,
         popularity=popularity,
         user_labels=tables[1],

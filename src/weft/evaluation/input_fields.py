@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from weft._input_kinds import InputKind
+from weft._input_kinds import InputKind, ItemFeatures, ItemLabels
 from weft.data import DeviceColumn, Features, Label, Labels, Numbers, Train
 from weft.data.interactions import Interactions
 from weft.data.item_lists import ItemLists
 from weft.data.side_inputs import InputValue
+from weft.data.truth_groups import FeatureGroups, LabelGroups, TruthGroups
 from weft.evaluation.document_fields import check_list, check_mapping, check_whole, describe, reject
 from weft.evaluation.tensor_fields import FLOATS, check_codes, check_offsets, check_tensor
 
@@ -70,6 +71,27 @@ def unpack_input(kind: InputKind, plain: object, field: str) -> Any:
     if isinstance(value, Numbers) and value.is_vector != (kind.form == "vector"):
         reject(f"{field}['values']", describe(value.values.values), kind.title)
     return value
+
+
+def pack_groups(groups: TruthGroups) -> dict[str, Any]:
+    """Return the groups of an item slice as tensors and plain values, by their kind."""
+    if isinstance(groups, LabelGroups):
+        return {"labels": pack_input(groups.labels)}
+    if isinstance(groups, FeatureGroups):
+        return {"features": pack_input(groups.features)}
+    return {"targets": None}  # follows from train
+
+
+def unpack_groups(plain: object, field: str) -> Any:
+    """Build the request of an item slice from what `pack_groups` returned."""
+    kinds = {"labels": ItemLabels(), "features": ItemFeatures()}
+    stored = check_mapping(plain, field)
+    kind = next(iter(stored), None)
+    if kind == "targets":
+        return kind
+    if kind not in kinds:
+        reject(field, describe(plain), "labels, features or targets")
+    return unpack_input(kinds[kind], stored[kind], field)
 
 
 def _read_numbers(plain: object, field: str) -> Numbers:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from torch import Tensor
 from weft.batch.batch import Batch
 from weft.data import Labels
 from weft.data.forks import check_fork
-from weft.errors import InputError, SettingError, setting_ref
+from weft.data.truth_groups import TruthGroups
+from weft.errors import InputError
 from weft.evaluation.bootstrap import Resampler
 from weft.evaluation.contributions import ContributionStore
 from weft.evaluation.metric_value import MetricValue
@@ -25,13 +25,14 @@ from weft.evaluation.result import SLICE_COLUMNS, frame_schema
 from weft.evaluation.state import MetricStates
 from weft.metrics.accumulators import Accumulator, ItemExposure
 from weft.metrics.base.formulas import UserAverageMetric, UserMeanMetric
-from weft.metrics.base.identity import check_no_children, own_threshold_hint
+from weft.metrics.base.identity import check_no_children
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.base.summed import ComputedValue, SummedMetric
 from weft.metrics.base.value_labels import read_values
 from weft.metrics.names import MetricSpec
 from weft.metrics.registry import build_metric
 from weft.metrics.state_layout import NO_CUTOFF, StateLayout, StateView
+from weft.metrics.truth_group_sums import GroupOfTruthSums
 
 if TYPE_CHECKING:
     import polars as pl
@@ -67,12 +68,13 @@ class MetricSet:
         inputs: Mapping[str, Any],
         counting: Mapping[str, Any],
         slices: Mapping[str, Labels],
+        item_slices: Mapping[str, TruthGroups] | None = None,
         exposure: int | None = None,
         skill: bool = False,
     ) -> None:
         self.classes = classes
         self.specs = tuple(classes)
-        self.slices = slices
+        self.slices, self.item_slices = slices, item_slices or {}
         # Names without cut-offs, and the classes of these names.
         self.names: dict[MetricSpec, str] = {}
         self.classes_by_name: dict[str, type[BaseMetric]] = {}
@@ -131,11 +133,29 @@ class MetricSet:
             if self._has_skill:
                 columns = set(group.cutoffs) or {NO_CUTOFF}
                 needed |= dict.fromkeys(_reference_sums(group.metric), columns)
+            needed |= self._truth_group_sums(group)
             for accumulator, own in needed.items():
                 cutoffs.setdefault(accumulator, set()).update(own)
         if exposure is not None and self.cutoffs:
             cutoffs.setdefault(ItemExposure(exposure), set()).update(self.cutoffs)
         return StateLayout(cutoffs, self.slices)
+
+    def _truth_group_sums(self, group: MetricGroup) -> dict[Accumulator, set[int]]:
+        """Return the accumulators of a metric for all groups of item slices, with its cut-offs."""
+        metric = group.metric
+        if not isinstance(metric, UserMeanMetric) or not metric.has_truth_groups:
+            return {}
+        columns = set(group.cutoffs) or {NO_CUTOFF}
+        return {
+            GroupOfTruthSums(metric.mean_sums.key, metric, name, number, groups): columns
+            for name, groups in self.item_slices.items()
+            for number in range(len(groups.names))
+        }
+
+    @property
+    def has_slices(self) -> bool:
+        """True if there are slices of users or of relevant items."""
+        return bool(self.slices or self.item_slices)
 
     @property
     def is_shareable(self) -> bool:
@@ -238,32 +258,41 @@ class MetricSet:
                 yield MetricValue(name, spec.k, number, cell=tuple(map(str, labels)), **about)
 
     def by_slice(self, sums: Tensor) -> pl.DataFrame:
-        """Return `Result.slices`: the metrics with a value per user, by group of users."""
+        """Return `Result.slices`: the metrics with a value per user by group of users, then those
+        that have one by group of relevant items.
+        """
         import polars as pl
 
         check_fork("a table of slices")
-        rows = []
-        formulas = [
-            (spec, formula)
-            for spec, formula in self.formulas.items()
-            if isinstance(formula, UserMeanMetric) and formula.has_user_values
-        ]
+        rows: list[tuple[Any, ...]] = []
+        means = [one for one in self.formulas.items() if _has_user_values(one[1])]
         for name, labels in self.slices.items():
             for group, label in enumerate(labels.names):
-                view_at = self.layout.view(self.layout.select_group(sums, name, group=group))
-                for spec, formula in formulas:
-                    computed = formula.summarize(view_at(spec.k))
-                    assert computed.value is not None
-                    value = MetricValue(
-                        self.names[spec],
-                        spec.k,
-                        _check_finite(spec, formula, computed.value),
-                        computed.std_error,
-                        computed.users,
-                    )
-                    columns = (getattr(value, column) for column in SLICE_COLUMNS[2:])
-                    rows.append((name, str(label), *columns))
+                table = self.layout.select_group(sums, name, group=group)
+                rows += self._slice_rows((name, str(label)), table, means)
+        means = [one for one in means if _has_truth_groups(one[1])]
+        for name, groups in self.item_slices.items():
+            for group, label in enumerate(groups.names):
+                table = self.layout.select_truth_group(sums, name, group=group)
+                rows += self._slice_rows((name, str(label)), table, means)
         return pl.DataFrame(rows, schema=frame_schema("slices"), orient="row")
+
+    def _slice_rows(
+        self, group: tuple[str, str], table: Tensor, means: list[tuple[MetricSpec, SummedMetric]]
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a group in `Result.slices`, from its mean table."""
+        view_at = self.layout.view(table)
+        for spec, formula in means:
+            computed = formula.summarize(view_at(spec.k))
+            assert computed.value is not None
+            value = MetricValue(
+                self.names[spec],
+                spec.k,
+                _check_finite(spec, formula, computed.value),
+                computed.std_error,
+                computed.users,
+            )
+            yield (*group, *(getattr(value, column) for column in SLICE_COLUMNS[2:]))
 
     def resample(
         self,
@@ -330,6 +359,14 @@ def _compute_stateful(metric: BaseMetric, states: MetricStates) -> ComputedValue
     )
 
 
+def _has_user_values(metric: SummedMetric) -> bool:
+    return isinstance(metric, UserMeanMetric) and metric.has_user_values
+
+
+def _has_truth_groups(metric: SummedMetric) -> bool:
+    return isinstance(metric, UserMeanMetric) and metric.has_truth_groups
+
+
 def _is_mean(metric: SummedMetric) -> bool:
     return isinstance(metric, UserMeanMetric) and metric.is_user_mean
 
@@ -363,37 +400,3 @@ def _read_references(formula: SummedMetric, view: StateView) -> tuple[float, flo
         return math.nan, math.nan
     floor, ceiling = (view[sums] for sums in references)
     return float(floor[2] / floor[1]), float(ceiling[2] / ceiling[1])
-
-
-def check_metric_objects(
-    metrics: Sequence[Any], counting: Mapping[str, Any], inputs: Mapping[str, Any]
-) -> None:
-    """Raise `SettingError` for a metric object with other settings or inputs than the run."""
-    for metric in metrics:
-        if isinstance(metric, BaseMetric):
-            _check_metric_object(metric, counting, inputs)
-
-
-def _check_metric_object(
-    metric: BaseMetric, counting: Mapping[str, Any], inputs: Mapping[str, Any]
-) -> None:
-    defaults = inspect.signature(BaseMetric.__init__).parameters
-    for name, value in metric.settings().items():
-        if value not in (defaults[name].default, counting[name]):
-            raise SettingError(
-                f"{metric.spec} was made with {name}={value!r}, but all metrics of a run count "
-                f"alike, here with {setting_ref(name, counting[name])}; give "
-                f"{setting_ref(name, value)} to the evaluation instead"
-                f"{own_threshold_hint(metric, name)}."
-            )
-    size, num_items = getattr(metric, "num_items", None), inputs.get("num_items")
-    if isinstance(size, int) and num_items not in (None, size):
-        raise SettingError(
-            f"{metric.spec} was made with num_items={size}, but the run has {num_items} items."
-        )
-    for name, own in metric.own_inputs().items():
-        if name in inputs and not own.equals(inputs[name]):
-            raise SettingError(
-                f"{metric.spec} was made with another {name} than that of the run; give "
-                f"metrics by name, or the same {name}."
-            )

@@ -22,6 +22,7 @@ from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.propensity_notes import propensity_notes
 from weft.evaluation.rating_notes import judgement_notes, rating_notes
 from weft.evaluation.settings import EvaluationSettings
+from weft.evaluation.slice_notes import named_inputs, slice_notes, target_notes
 from weft.evaluation.state import EvaluationState
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.declarations import declared_inputs
@@ -125,8 +126,9 @@ def state_notes(
 ) -> list[str]:
     """Return the notes on users, items, ties, estimates, ratings and undefined values."""
     metric_set = evaluator.metric_set
-    notes = [*_user_notes(evaluator, state, counts), *_list_notes(evaluator, state, counts)]
-    if metric_set.slices or evaluator.kinds.keys() - {"train"} or "train" in metric_set.needs:
+    notes = [*target_notes(evaluator.settings, counts)]
+    notes += [*_user_notes(evaluator, state, counts), *_list_notes(evaluator, state, counts)]
+    if metric_set.has_slices or evaluator.kinds.keys() - {"train"} or "train" in metric_set.needs:
         notes += _label_notes(evaluator, counts)
     notes += judgement_notes(evaluator, counts)
     notes += propensity_notes(metric_set, state)
@@ -192,7 +194,7 @@ def _own_state_notes(evaluator: Evaluator) -> Iterator[str]:
         lacks.append("no bootstrap intervals")
     if settings.per_user:
         lacks.append("no values per user, as comparisons need them")
-    if metric_set.slices:
+    if metric_set.has_slices:
         lacks.append("no values by slice")
     if not lacks:
         return
@@ -228,7 +230,7 @@ def _list_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) ->
 
 def _label_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
     users = f"of {counts['users']:,} users"
-    yield from _slice_notes(evaluator, counts)
+    yield from slice_notes(evaluator, counts)
     yield from _unused_notes(evaluator)
     yield from _lack_notes(evaluator, counts, users, "user")
     kinds: dict[str, InputKind] = {**evaluator.kinds}
@@ -264,22 +266,10 @@ def _lack_notes(evaluator: Evaluator, counts: Counts, of: str, axis: str) -> Ite
             yield f"{counts[count]:,} {of} {lack}"
 
 
-def _slice_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
-    metric_set = evaluator.metric_set
-    if metric_set.slices and not metric_set.user_columns:
-        yield "the slices are empty: no metric of this run has a value per user"
-    for name in metric_set.slices:
-        if outside := counts[f"users_outside_{name}"]:
-            yield (
-                f"{outside:,} of {counts['users']:,} users have no label in the slice {name!r} and "
-                "are in no group of it"
-            )
-
-
 def _unused_notes(evaluator: Evaluator) -> Iterator[str]:
     """Name labels that were given although nothing in the run reads them."""
     metric_set = evaluator.metric_set
-    used = set(metric_set.needs)
+    used = metric_set.needs | named_inputs(evaluator.settings)
     if evaluator.settings.per_user:
         used.add("user_groups")  # the group of each user is in the result
     for name, kind in evaluator.kinds.items():

@@ -64,7 +64,8 @@ class PreparedEvaluation:
         if inputs.source is not source:
             inputs = replace(inputs, source=source)
         lists = source if inputs.has_lists else None
-        options = (self._settings.per_user or None, self._settings.slices)
+        settings = self._settings
+        options = (settings.per_user or None, settings.slices, settings.item_slices)
         check_fork("these inputs", lists, *inputs.others, *options)
         settings, classes = self._resolve(inputs)
         if name is not None:

@@ -326,6 +326,7 @@ _OPTIONAL_SETTINGS = {  # and their values if they are not recorded
     "extra_users": "count",
     "estimator": None,
     "gamma": None,
+    "targets": "all",
 }
 _FINGERPRINTS = {
     "truth": "another truth: the numbers are not about the same users and items",

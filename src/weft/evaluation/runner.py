@@ -305,7 +305,6 @@ class EvaluationRun:
             dataset, self.settings, self.candidates, self.counts, self.evaluator.metric_set
         )
         counts = {name: count for name, count in self.counts.items() if name not in _INTERNAL}
-        slices = dataset.slice_definitions
         files = {name: file.path for name, file in dataset.files.items() if file.path is not None}
         return RunReport(
             name=self.settings.name or _source_name(dataset),
@@ -313,7 +312,7 @@ class EvaluationRun:
             notes=tuple(notes),
             settings={
                 **self.settings.record(of_run=True),
-                **({"slices": slices} if slices else {}),
+                **dataset.definitions,
             },
             provenance={
                 **provenance,

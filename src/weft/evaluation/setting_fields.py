@@ -22,6 +22,7 @@ from weft._choices import (
     ProfileName,
     RepeatedUsers,
     Strategy,
+    Targets,
     TieRuleName,
 )
 from weft.errors import check_int, check_path, check_threshold
@@ -43,6 +44,7 @@ from weft.evaluation.setting_rules import (
     checked,
     one_of,
     read_gamma,
+    read_item_slices,
     read_mask_seen,
     read_power,
     read_slices,
@@ -93,6 +95,13 @@ class SettingFields(BaseModel):
         default="auto",
         description="Whether items of train are removed from their user's ranking. 'auto' removes "
         "them from scores; recommendation lists keep them, and the result counts them.",
+    )
+    targets: Annotated[
+        Targets, one_of(Targets, is_required=True), Option(COUNTING, recorded="if given")
+    ] = Field(
+        default="all",
+        description="The relevant items that metrics count: all, those that are not in the user's "
+        "train (new), or those that are (repeated).",
     )
     ties: Annotated[
         TieRuleName | None, one_of(TieRuleName), Option(COUNTING, recorded="always")
@@ -232,6 +241,15 @@ class SettingFields(BaseModel):
         default=None,
         description="Metrics by groups of users, such as activity=quantiles(4), a label per user, "
         "or bins of a number per user.",
+    )
+    item_slices: Annotated[
+        dict[Any, Any] | None,
+        BeforeValidator(read_item_slices),
+        Option(UNCERTAINTY, "--item-slice", metavar="NAME=GROUPS"),
+    ] = Field(
+        default=None,
+        description="Metrics by groups of relevant items, such as tail=head_tail, "
+        "popularity=quantiles(4), repeat=targets, month=time(month), or a label per item.",
     )
     per_user: Annotated[Bool, Option(OUTPUT, key="save_per_user")] = Field(
         default=False, description="Keep a value per user, metric and cut-off."

@@ -127,12 +127,20 @@ def read_mask_seen(value: Any) -> bool | str:
 
 def read_slices(value: Any) -> dict[str, Any] | None:
     """Return the slices by name, None for none."""
+    return _read_named(value, "slices", "labels of users, or how to group them")
+
+
+def read_item_slices(value: Any) -> dict[str, Any] | None:
+    """Return the item slices by name, None for none."""
+    return _read_named(value, "item_slices", "labels of items, or how to group relevant items")
+
+
+def _read_named(value: Any, setting: str, expected: str) -> dict[str, Any] | None:
     if value is None or isinstance(value, Mapping):
         return None if value is None else dict(value)
     raise SettingError(
-        f"{setting_ref('slices')} is a {type(value).__name__}; expected {{name: labels of users, "
-        "or how to group them}.",
-        setting="slices",
+        f"{setting_ref(setting)} is a {type(value).__name__}; expected {{name: {expected}}}.",
+        setting=setting,
     )
 
 
@@ -310,6 +318,32 @@ def estimator_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
             f"{chosen} holds for negatives that are drawn uniformly; with "
             f"{setting_ref('negative_sampling', 'popularity')} there is no estimate. Give "
             f"{setting_ref('negative_sampling', 'uniform')}, or leave the estimator out."
+        )
+
+
+def target_conflicts(
+    settings: EvaluationSettings, available: Collection[str] | None
+) -> Iterator[WeftError]:
+    """Yield an error for each option that excludes metrics of some relevant items."""
+    targets = setting_ref("targets", settings.targets)
+    if settings.estimator is not None:
+        part = targets if settings.targets != "all" else setting_ref("item_slices")
+        yield SettingError(
+            f"{setting_ref('estimator', settings.estimator)} takes every listed item that is not "
+            f"relevant for a sampled negative, but with {part} some are relevant items that do not "
+            "count; leave one of the two out."
+        )
+    if settings.targets == "all":
+        return
+    if available is not None and "train" not in available:
+        yield MissingInput(
+            f"{targets} needs {setting_ref('train')}, the interactions that are repeated."
+        )
+    is_auto = settings.mask_seen == "auto" and available is not None and "lists" not in available
+    if settings.targets == "repeated" and (settings.mask_seen is True or is_auto):
+        yield SettingError(
+            f"{targets} counts items of the user's train, which {setting_ref('mask_seen', True)} "
+            f"removes from the ranking: none could be hit. Give {setting_ref('mask_seen', False)}."
         )
 
 

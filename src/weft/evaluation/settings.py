@@ -30,6 +30,7 @@ from weft.evaluation.setting_rules import (
     estimator_conflicts,
     input_conflicts,
     setting_error,
+    target_conflicts,
     threshold_conflict,
 )
 
@@ -111,7 +112,7 @@ class EvaluationSettings(SettingFields):
         record: dict[str, Any] = {}
         for field in self.fields():
             value, when = getattr(self, field.name), field.option.recorded
-            is_given = when == "if given" and value not in (None, False)
+            is_given = when == "if given" and value not in (None, False, "all")
             if when == "always" or is_given or (when == "of a run" and of_run):
                 record[field.name] = value
         return {**record, "mask_seen": self.mask_seen is True}
@@ -126,5 +127,7 @@ class EvaluationSettings(SettingFields):
         yield from sampling_conflicts(self)
         if self.estimator is not None or self.gamma is not None:
             yield from estimator_conflicts(self)
+        if self.targets != "all" or self.item_slices:
+            yield from target_conflicts(self, available)
         if available is not None:
             yield from input_conflicts(self, available)

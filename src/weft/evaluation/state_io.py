@@ -31,7 +31,12 @@ from weft.evaluation.document_fields import (
 )
 from weft.evaluation.documents import pack_document, read_document
 from weft.evaluation.evaluator import Evaluator
-from weft.evaluation.input_fields import pack_input, unpack_input
+from weft.evaluation.input_fields import (
+    pack_groups,
+    pack_input,
+    unpack_groups,
+    unpack_input,
+)
 from weft.evaluation.result import Result
 from weft.evaluation.state import combine_states
 from weft.evaluation.tensor_fields import check_plain
@@ -43,6 +48,7 @@ _SETTINGS = (
     "relevance_threshold",
     "implicit",
     "mask_seen",
+    "targets",
     "ties",
     "seed",
     "estimator",
@@ -186,7 +192,8 @@ def _inputs(evaluator: Evaluator) -> dict[str, Any]:
     """Return the inputs of an evaluator as tensors and plain values."""
     inputs = {name: pack_input(evaluator.inputs[name]) for name in evaluator.kinds}
     return inputs | {
-        "slices": {name: pack_input(labels) for name, labels in evaluator.slices.items()}
+        "slices": {name: pack_input(labels) for name, labels in evaluator.slices.items()},
+        "item_slices": {name: pack_groups(one) for name, one in evaluator.item_slices.items()},
     }
 
 
@@ -217,6 +224,10 @@ def _read_inputs(plain: object, metrics: Sequence[str], num_items: object) -> di
         name: unpack_input(UserLabels(), labels, f"slices[{name!r}]")
         for name, labels in check_mapping(inputs.pop("slices", None), "inputs['slices']").items()
     }
+    given = check_mapping(inputs.pop("item_slices", None), "inputs['item_slices']")
+    item_slices = {
+        name: unpack_groups(groups, f"item_slices[{name!r}]") for name, groups in given.items()
+    }
     for name in inputs:
         check_text(name, "inputs")
     kinds = find_input_kinds(inputs, metrics)
@@ -225,4 +236,4 @@ def _read_inputs(plain: object, metrics: Sequence[str], num_items: object) -> di
         size = value.num_items if isinstance(value, Train) else value.size
         if kinds[name].axis != "user" and size != num_items:
             reject(name, f"for {size} items", f"{num_items} items, as in num_items")
-    return {"inputs": read_inputs, "slices": slices}
+    return {"inputs": read_inputs, "slices": slices, "item_slices": item_slices}

@@ -13,6 +13,7 @@ from weft.data import BatchLists, Train
 from weft.data.devices import is_host_readable, to_device
 from weft.data.targets import read_target
 from weft.data.tensors import SparseRows
+from weft.data.truth_groups import RepeatGroups
 from weft.errors import InputError, SettingError, setting_ref
 from weft.metrics.base.batch_checks import (
     check_batch,
@@ -116,11 +117,18 @@ def _check_user_indices(evaluator: Evaluator) -> None:
         "whose values to look up in an input of users": evaluator.user_inputs,
         "which users were counted already": evaluator.drops_repeats,
         "which slice users are in": evaluator.slices,
+        "which relevant items are in the user's train": _reads_repeats(evaluator),
         "users by something that stays the same, to resample them": bootstrap,
     }
     for reason, is_needed in reasons.items():
         if is_needed:
             raise InputError(f"update() needs user_indices, to know {reason}.")
+
+
+def _reads_repeats(evaluator: Evaluator) -> bool:
+    """True if relevant items are grouped by the train of their user."""
+    groups = evaluator.item_slices.values()
+    return evaluator.settings.targets != "all" or any(isinstance(x, RepeatGroups) for x in groups)
 
 
 def _check_num_items(width: int | None, given: int | None, known_items: int | None) -> int:

@@ -112,6 +112,10 @@ class UserMeanSums(Accumulator):
         """Return the values that enter the mean, `[batch, cut-offs]`; NaN for users left out."""
         return self.metric.averaged_values(topk)
 
+    def user_weights(self, batch: Batch) -> Tensor | None:
+        """Return the weight of each user in the mean `[batch]`; None for equal weights."""
+        return self.metric.user_weights(self.metric.own_batch(batch))
+
 
 @dataclass(frozen=True)
 class ReferenceSums(UserMeanSums):

@@ -32,6 +32,7 @@ from weft.metrics.mean_sums import (
     mean_sums_by_group,
     plain_sums,
 )
+from weft.metrics.truth_group_sums import GroupOfTruthSums
 
 # Up to this number of items, reading all of them is cheaper than finding those that occur.
 _SMALL_CATALOGUE = 1 << 17
@@ -168,8 +169,7 @@ class StateLayout:
         """Return the weights `[batch]` of users, for the columns of weighted means."""
         weights: dict[int, Tensor] = {}
         for accumulator, columns in self._columns.items():
-            metric = accumulator.metric
-            of_users = metric.user_weights(metric.own_batch(batch))
+            of_users = accumulator.user_weights(batch)
             if of_users is not None:
                 weights |= dict.fromkeys(range(columns.start, columns.stop), of_users)
         return weights
@@ -230,6 +230,20 @@ class StateLayout:
         """Return the mean table of a group of a slice, from which its means can be read."""
         shape = (len(self.slices[name].names), self._mean_table.stop)
         return sums[self._slice_tables[name]].view(shape)[group]
+
+    def select_truth_group(self, sums: Tensor, name: str, *, group: int) -> Tensor:
+        """Return the mean table of a group of an item slice; NaN for means that it does not have.
+
+        Those that it has are where those of all relevant items are."""
+        table = sums[self._mean_table].view(self._num_sums, -1)
+        of_group = torch.full_like(table, torch.nan)
+        for accumulator, columns in self._columns.items():
+            if isinstance(accumulator, GroupOfTruthSums) and (
+                (accumulator.slice_name, accumulator.group) == (name, group)
+            ):
+                whole = self._columns[accumulator.metric.mean_sums]
+                of_group[:, whole] = table[:, columns]
+        return of_group.reshape(-1)
 
 
 class StateView:

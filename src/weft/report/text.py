@@ -56,6 +56,7 @@ _COUNTS = {
     "items_without_cluster": "items without a label in item_clusters",
     "items_without_features": "items without a feature",
     "relevant_items": "relevant interactions",
+    "truth_outside_targets": "interactions of the truth that are no targets",
     "relevant_seen": "relevant items masked as seen",
     "relevant_not_offered": "relevant items that were not offered",
     "ratings_without_score": "ratings without a score",
@@ -300,6 +301,9 @@ def _count_name(name: str) -> str:
         return f"users with equal scores at positions {k} and {int(k) + 1}"
     if name.startswith("users_outside_"):
         return f"users in no group of the slice {name.removeprefix('users_outside_')}"
+    if name.startswith("relevant_outside_"):
+        slice_name = name.removeprefix("relevant_outside_")
+        return f"relevant items in no group of the item slice {slice_name}"
     return _COUNTS.get(name, name.replace("_", " "))
 
 

@@ -21,13 +21,15 @@ from weft.data import Vocabulary
 from weft.data.dataset import GlobalStats
 from weft.data.evaluation_inputs import LISTS_NAME_USERS
 from weft.data.interactions import digest_sums
-from weft.data.labels import GroupNames
+from weft.data.item_slices import has_times
+from weft.data.labels import NO_LABELS, GroupNames
 from weft.data.popularity import TrainTotals
 from weft.data.positions import PositionalIds, are_positions, check_declared
 from weft.data.side_inputs import read_item_inputs
 from weft.data.slices import UserSlice, parse_slices
 from weft.data.sources import Factors, Model
 from weft.data.topk_items import TopKItems
+from weft.data.truth_groups import LabelGroups
 from weft.engines.partitioned.global_stats import (
     Origins,
     build_global_stats,
@@ -39,6 +41,8 @@ from weft.engines.partitioned.input_arguments import (
     Arguments,
     input_key,
     item_inputs,
+    item_slices,
+    replace_item_slices,
     spread_inputs,
     user_inputs,
 )
@@ -156,6 +160,12 @@ def _check_supported(arguments: Arguments, *, has_lists: bool, engine: str) -> N
             f"{setting_ref('checkpoint')} is for an evaluation in one process; {engine} itself "
             "computes again what is lost. Leave it out."
         )
+    if has_times(arguments["item_slices"]):
+        raise SettingError(
+            f"{setting_ref('item_slices')} by time is for an evaluation in one process; on "
+            f"{engine} the timestamps of the truth are not read. Give {{'of': ..., 'by': ...}} or "
+            "labels of items, or evaluate it with weft.evaluate."
+        )
     _check_no_numbers(arguments, engine)
     is_model = not has_lists and not isinstance(arguments["source"], Factors)
     check_declared(arguments["users"], arguments["items"], has_lists=has_lists, is_model=is_model)
@@ -218,6 +228,7 @@ def collect_item_inputs(arguments: dict[str, Any], collect: Callable[[Any, str],
     """Replace the inputs about items by data in memory; `collect` takes data and its name."""
     for name in ITEM_INPUTS:
         arguments[name] = collect(arguments[name], name)
+    arguments["item_slices"] = replace_item_slices(arguments, collect)
     arguments["inputs"] = {name: collect(data, name) for name, data in arguments["inputs"].items()}
 
 
@@ -238,7 +249,8 @@ def evaluate_partitions(
     summary = summarize(partitions, origins, _find_labels(arguments))
     stats = build_global_stats(summary, origins, arguments, positions)
     # The stats have the inputs about items.
-    arguments = {**arguments, **dict.fromkeys(ITEM_INPUTS)}
+    marked = replace_item_slices(arguments, lambda data, name: _IN_PARTITIONS)
+    arguments = {**arguments, **dict.fromkeys(ITEM_INPUTS), "item_slices": marked}
     arguments["inputs"] = dict.fromkeys(arguments["inputs"], _IN_PARTITIONS)
     custom_metrics = _custom_metrics(_build_empty_run(arguments, origins, stats))
     stats = add_slice_edges(partitions, arguments, origins, stats, custom_metrics)
@@ -346,5 +358,7 @@ def _empty_stats(arguments: Arguments, slices: Sequence[UserSlice]) -> GlobalSta
         totals = TrainTotals(np.zeros(items.size, dtype=np.int64), 0)
     kinds = {name: kind.without_error() for name, kind in item_inputs(arguments).items()}
     labels = read_item_inputs({name: {} for name in kinds}, kinds, items, num_in_order=0)
+    groups = {each.name: LabelGroups(NO_LABELS) for each in item_slices(arguments)}
     names = ["user_groups", *user_inputs(arguments), *(each.where for each in slices)]
-    return GlobalStats(items, totals, labels, dict.fromkeys(names, GroupNames((), [])))
+    user_groups = dict.fromkeys(names, GroupNames((), []))
+    return GlobalStats(items, totals, labels, user_groups, item_groups=groups)

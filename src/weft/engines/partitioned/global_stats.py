@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,19 +14,22 @@ from weft.data import Label, Vocabulary, read_labels
 from weft.data.common_ids import NO_HITS, check_common_items, no_common_user
 from weft.data.dataset import GlobalStats
 from weft.data.evaluation_inputs import read_ids
+from weft.data.item_slices import read_item_slices
 from weft.data.label_readers import number_labels
 from weft.data.labels import GroupNames
 from weft.data.number_files import read_input_files
-from weft.data.popularity import TrainTotals
+from weft.data.popularity import NO_TRAIN, Train, TrainTotals
 from weft.data.positions import PositionalIds, describe_ids
 from weft.data.readers.files import is_file, read_table
 from weft.data.side_inputs import read_item_inputs, with_separator
+from weft.data.truth_groups import TruthGroups
 from weft.data.vocabulary import distinct_ids
 from weft.engines.partitioned.input_arguments import (
     ITEM_SIDE_INPUTS,
     Arguments,
     input_key,
     item_inputs,
+    item_slices,
 )
 from weft.engines.partitioned.partitions import (
     InputOrigin,
@@ -238,7 +241,25 @@ def build_global_stats(
     }
     listed = [kind for kind in ("user", "item") if arguments[f"{kind}s"] is not None]
     described = describe_ids(positions.sizes, listed, has_lists="source" in origins)
-    return GlobalStats(items, _count_train(summary, items), item_inputs, groups, notes, described)
+    totals = _count_train(summary, items)
+    item_groups = _read_item_groups(arguments, items, item_inputs, totals)
+    return GlobalStats(items, totals, item_inputs, groups, notes, described, item_groups)
+
+
+def _read_item_groups(
+    arguments: Arguments,
+    items: Vocabulary,
+    inputs: Mapping[str, Any],
+    totals: TrainTotals | None,
+) -> dict[str, TruthGroups]:
+    """Return the groups of the item slices that are about items."""
+    train = None
+    if totals is not None:
+        train = Train(replace(NO_TRAIN.interactions, num_items=items.size), totals)
+    in_order = 0 if arguments["items"] is None else items.size
+    return read_item_slices(
+        item_slices(arguments), items, num_in_order=in_order, inputs=inputs, train=train
+    )
 
 
 def _check_num_rows(summary: PartitionSummary, origins: Origins) -> None:

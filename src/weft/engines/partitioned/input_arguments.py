@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from weft._input_kinds import BUILT_IN_INPUTS, NAMED_INPUTS, SIDE_INPUTS, InputKind
+from weft.data.item_slices import ItemSlice, parse_item_slices
 from weft.data.side_inputs import merge_inputs
 from weft.evaluation.setting_rules import read_metrics
 from weft.metrics.registry import find_input_kinds
@@ -40,6 +41,27 @@ def item_inputs(arguments: Arguments) -> dict[str, InputKind]:
     return named | {
         name: kind for name, kind in _input_kinds(arguments).items() if kind.axis == "item"
     }
+
+
+def item_slices(arguments: Arguments) -> tuple[ItemSlice, ...]:
+    """Return the item slices. Raises an error for wrong ones."""
+    names = {"train", *ITEM_SIDE_INPUTS}
+    available = {name for name in names if arguments[name] is not None} | set(arguments["inputs"])
+    return parse_item_slices(
+        arguments["item_slices"], available=available, user_slices=arguments["slices"] or ()
+    )
+
+
+def replace_item_slices(
+    arguments: Arguments, collect: Callable[[Any, str], Any]
+) -> dict[str, Any] | None:
+    """Return the item slices with other data; `collect` takes the data of a slice and its name."""
+    slices = dict(arguments["item_slices"] or {})
+    for each in item_slices(arguments):
+        if each.is_own_data:
+            data, request = collect(each.source, each.where), slices[each.name]
+            slices[each.name] = data if each.rule is None else {**request, "of": data}
+    return slices or None
 
 
 def user_inputs(arguments: Arguments) -> dict[str, InputKind]:

@@ -32,6 +32,8 @@ from weft.metrics.mean_sums import standard_error_from_sums
 from weft.metrics.state_layout import StateView
 
 POPULATIONS = ("lists", "evaluated")
+# Families of metrics that measure how well relevant items are ranked.
+_BY_RELEVANCE = ("accuracy", "multi-objective", "custom")
 
 
 class UserMeanMetric(SummedMetric):
@@ -62,6 +64,11 @@ class UserMeanMetric(SummedMetric):
     def is_user_mean(self) -> bool:
         """True if the value is the mean of the values per user, not another function of them."""
         return self.has_user_values
+
+    @property
+    def has_truth_groups(self) -> bool:
+        """True if there is a value for a group of the relevant items."""
+        return self.has_user_values and self.users == "evaluated" and self.family in _BY_RELEVANCE
 
     @cached_property
     def mean_sums(self) -> UserMeanSums:
