@@ -641,6 +641,33 @@ MISTAKES = [
         "groups start, ascending,",
     ),
     (
+        "evaluation: {item_slices: [genre]}",
+        "1:27: evaluation.item_slices: got a list, expected a mapping of item slices, such as "
+        "{tail: head_tail,",
+    ),
+    (
+        "evaluation: {item_slices: {genre: 4}}",
+        "1:35: evaluation.item_slices.genre: got 4, expected 'head_tail', 'targets', ",
+    ),
+    (
+        "data: {truth: truth.csv}\nevaluation: {item_slices: {tail: head_tail}}",
+        "2:34: evaluation.item_slices.tail: item_slices['tail'] is 'head_tail(0.8)' and needs "
+        "data.train.",
+    ),
+    (
+        "evaluation: {item_slices: {month: time(mnth)}}",
+        "1:35: evaluation.item_slices.month: item_slices['month'] has 'time(mnth)'. Did you mean "
+        "'month'?",
+    ),
+    (
+        "evaluation: {slices: {a: truth.csv}, item_slices: {a: head_tail}}",
+        "1:55: evaluation.item_slices.a: ",
+    ),
+    (
+        "evaluation: {targets: repeated, mask_seen: true}",
+        "1:23: targets: repeated counts items of the user's train, which mask_seen: true removes",
+    ),
+    (
         "evaluation: {ties: indx}",
         "1:20: ties: indx is not known. Choose one of 'index', 'random', 'expected', "
         "'pessimistic', 'optimistic'. Did you mean 'index'?",
@@ -1617,6 +1644,8 @@ def test_schema_agrees_with_loading():
         "evaluation: {strategy: sampled, estimator: bias_variance, gamma: 0.01, bootstrap: 1000}",
         "evaluation: {slices: {activity: quantiles(4), a: {path: b.csv, header: true}, age: {of: "
         "c.csv, by: 'bins(18, 65)'}}}",
+        "evaluation: {targets: new, item_slices: {tail: head_tail, g: {path: b.csv}, m: "
+        "time(month), y: {of: c.csv, by: 'bins(1990, 2010)'}}}",
         "data: {truth: a.csv, train: {path: b.csv, columns: {user: 0, item: sku}, format: "
         "tsv}}\nmodels: {a: x, b: {path: y}}",
         "evaluation: {stat_significance: {paired_t_test: true, corrections: {fdr: true}}, "
@@ -1633,6 +1662,8 @@ def test_schema_agrees_with_loading():
         "evaluation: {bootstrap: 0}",
         "evaluation: {slices: [gender]}",
         "evaluation: {slices: {gender: {off: a.csv}}}",
+        "evaluation: {item_slices: {genre: {off: a.csv}}}",
+        "evaluation: {targets: old}",
         "evaluation: {complex_metrics: [{params: {}}]}",
         "data: {train: a.csv}",
         "data: {truth: {file: a.csv}}",

@@ -111,7 +111,9 @@ def paths_in(document):
                 if isinstance(file, dict)
                 else file
             )
-    for groups in document.get("evaluation", {}).get("slices", {}).values():
+    evaluation = document.get("evaluation", {})
+    slices = {**evaluation.get("slices", {}), **evaluation.get("item_slices", {})}
+    for groups in slices.values():
         file = groups.get("of", groups.get("path")) if isinstance(groups, dict) else groups
         if file.endswith(".csv"):
             yield file

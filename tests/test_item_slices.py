@@ -1,5 +1,7 @@
 """Metrics over groups of relevant items, against oracles and evaluations of a filtered truth."""
 
+import html
+import json
 import math
 from dataclasses import replace
 
@@ -13,6 +15,7 @@ from polars.testing import assert_frame_equal
 
 import oracles
 import weft
+from doc_commands import run_weft
 from local_engine import evaluate as evaluate_in_partitions
 from metric_cases import BUILT_IN, BY_POSITION, FirstHalf, has_trait, make_labels
 from weft.data.devices import treat_cpu_as_device
@@ -610,6 +613,117 @@ def test_partitions_give_the_same_slices(targets):
     options["item_slices"] = {"m": "time(month)"}
     with pytest.raises(SettingError, match="by time is for an evaluation in one process"):
         evaluate_in_partitions(lists, frames["truth"], **options)
+
+
+# --------------------------------------------------------------------------------------------------
+# Command line, YAML and tables
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with the files of the evaluation, ids as text."""
+    monkeypatch.chdir(tmp_path)
+    ids = pl.col("user", "item").cast(pl.String)
+    TIMED.with_columns(ids).write_csv("truth.csv")
+    pairs = [(u, i) for u, i in zip(*map(np.ndarray.tolist, np.nonzero(TRAIN)))]
+    train = pl.DataFrame(pairs, schema=["user", "item"], orient="row").with_columns(ids)
+    train.write_csv("train.csv")
+    rows = [(u, i, score) for u, row in LISTS.items() for i, score in row.items()]
+    lists = pl.DataFrame(rows, schema=["user", "item", "score"], orient="row").with_columns(ids)
+    lists.write_csv("als.csv")
+    labels = [(str(i), label) for i, label in enumerate(LABELS) if label is not None]
+    pl.DataFrame(labels, schema=["item", "label"], orient="row").write_csv("labels.csv")
+    years = [(str(i), 1990 + i) for i in range(ITEMS)]
+    pl.DataFrame(years, schema=["item", "label"], orient="row").write_csv("years.csv")
+    return tmp_path
+
+
+FILE_SLICES = {
+    "tail": "head_tail",
+    "popularity": "quantiles(3)",
+    "repeat": "targets",
+    "month": "time(month)",
+    "label": "labels.csv",
+    "cluster": "item_clusters",
+    "year": {"of": "years.csv", "by": "bins(2000, 2010)"},
+}
+
+
+@pytest.mark.parametrize("targets", ["all", "new", "repeated"])
+def test_command_line_and_yaml_give_the_same_slices(folder, targets):
+    expected = weft.evaluate(
+        "als.csv",
+        "truth.csv",
+        train="train.csv",
+        item_clusters="labels.csv",
+        metrics=["nDCG", "MRR"],
+        top_k=5,
+        targets=targets,
+        item_slices=FILE_SLICES,
+    )
+    assert set(expected.slices["slice"]) == set(FILE_SLICES)
+    flags = [f"{name}={rule}" for name, rule in FILE_SLICES.items() if isinstance(rule, str)]
+    flags.append("year=bins(2000, 2010) of years.csv")
+    words = [
+        "evaluate",
+        "--recs",
+        "als.csv",
+        "--truth",
+        "truth.csv",
+        "--train",
+        "train.csv",
+        "-m",
+        "nDCG,MRR",
+        "-k",
+        "5",
+    ]
+    words += ["--item-clusters", "labels.csv", "--targets", targets, "--out", "flags"]
+    words += [word for flag in flags for word in ("--item-slice", flag)]
+    (folder / "run.yaml").write_text(
+        "data: {truth: truth.csv, train: train.csv, item_clusters: labels.csv}\n"
+        "models: {als: als.csv}\n"
+        f"evaluation: {{metrics: [nDCG, MRR], top_k: 5, targets: {targets}, item_slices: "
+        f"{json.dumps(FILE_SLICES)}}}\n"
+    )
+    for arguments, out in ((words, "flags"), (["evaluate", "run.yaml", "--out", "yaml"], "yaml")):
+        done = run_weft(arguments)
+        assert done.code == 0, done.output
+        assert "als by year" in done.output and "als by month" in done.output
+        result = weft.load_result(folder / out / "als.json")
+        assert_frame_equal(result.slices, expected.slices)
+        assert result.settings["item_slices"] == expected.settings["item_slices"]
+        assert len(pl.read_csv(folder / out / "slices.csv")) == len(expected.slices)
+        plain = result.provenance["configuration"]["evaluation"]
+        assert plain["item_slices"]["tail"] == "head_tail"
+        assert plain.get("targets", "all") == targets
+
+
+def test_a_wrong_option_is_refused(folder):
+    words = [
+        "evaluate",
+        "--recs",
+        "als.csv",
+        "--truth",
+        "truth.csv",
+        "-m",
+        "nDCG",
+        "-k",
+        "5",
+        "--item-slice",
+    ]
+    for rule, message in {
+        "tail": "--item-slice tail: expected NAME=GROUPS",
+        "tail=head_tail": "needs --train FILE",
+        "price=quantiles(4)": "is no number that is known of items",
+    }.items():
+        done = run_weft([*words, rule])
+        assert done.code == 2 and message in " ".join(done.output.split()), done.output
+
+
+def test_reports_show_item_slices():
+    text = html.unescape(EVALUATED.to_html())
+    assert "item_slices={'label': labels, 'tail': 'head_tail(0.8)'" in text
+    assert "relevant items in no group of the item slice label" in text
 
 
 # --------------------------------------------------------------------------------------------------

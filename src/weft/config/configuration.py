@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 
 from weft.config.custom_modules import import_custom_modules
 from weft.config.document import Document, Keys, SettingStyle, from_home, show
-from weft.config.evaluation_section import EvaluationSection, SliceSettings
+from weft.config.evaluation_section import SLICES, EvaluationSection
 from weft.config.sections import (
     REPORT_SUFFIXES,
     DataFiles,
@@ -131,10 +131,7 @@ class Configuration(Section):
         for key, name in EvaluationSection.keys().items():
             if name in evaluation and key != name:
                 evaluation[key] = evaluation.pop(name)
-        for setting in ("slices", "item_slices"):
-            slices: dict[str, SliceSettings] = getattr(self.evaluation, setting)
-            if slices:
-                evaluation[setting] = {name: one.plain() for name, one in slices.items()}
+        evaluation |= self.evaluation.plain_slices()
         plain: dict[str, Any] = {"evaluation": evaluation}
         if self.data is not None:
             plain["data"] = self.data.plain()
@@ -143,12 +140,7 @@ class Configuration(Section):
 
 
 # Keys of values that map names to files.
-_SLICES = ("slices", "item_slices")
-_MAPPINGS_OF_FILES = (
-    ("models",),
-    ("data", "inputs"),
-    *(("evaluation", setting) for setting in _SLICES),
-)
+_MAPPINGS_OF_FILES = (("models",), ("data", "inputs"), *(("evaluation", one) for one in SLICES))
 
 
 def load(
@@ -251,8 +243,7 @@ def _resolve_paths(keys: Keys, value: Any) -> Any:
     """Return a value with each path as a `Path`, relative to the current folder, not the file's."""
     if keys in _MAPPINGS_OF_FILES and isinstance(value, dict):
         return {name: _resolve_paths((*keys, name), file) for name, file in value.items()}
-    has_paths = keys[1:2] in [(setting,) for setting in (*_SLICES, "checkpoint")]
-    if keys[0] in ("evaluation", "engine") and not has_paths:
+    if keys[0] in ("evaluation", "engine") and not {*keys[1:2]} & {*SLICES, "checkpoint"}:
         return value
     if isinstance(value, str):
         return from_home(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -29,6 +29,8 @@ from weft.evaluation.setting_rules import one_of, split_candidates
 from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.names import MetricSpec
 
+# Settings with slices, and the use of their files.
+SLICES = {"slices": "user_groups", "item_slices": "item_clusters"}
 # The name of a rule or of an input, with or without arguments: no path, which has a suffix.
 ITEM_RULE = re.compile(r"\s*\w+\s*(?:\([^()]*\)\s*)?")
 _TESTS = {
@@ -315,17 +317,28 @@ class EvaluationSection(EvaluationSettings):
 
         `reads_files`: whether files of slices are read here, or passed on to be read.
         """
-        names = EvaluationSettings.model_fields.keys() - {"metrics", "slices", "item_slices"}
+        names = EvaluationSettings.model_fields.keys() - {"metrics", *SLICES}
         arguments = self.model_dump(include=set(names), exclude_defaults=True)
         if self.tests:
             arguments["per_user"] = True
-        uses = {"slices": "user_groups", "item_slices": "item_clusters"}
-        for setting, use in uses.items():
-            slices: dict[str, SliceSettings] = getattr(self, setting)
-            for name, one in slices.items():
-                read = _reader(f"{setting}.{name}", use) if reads_files else FileSettings.file
-                arguments.setdefault(setting, {})[name] = one.argument(read)
+        for setting, name, one in self._iter_slices():
+            read = (
+                _reader(f"{setting}.{name}", SLICES[setting]) if reads_files else FileSettings.file
+            )
+            arguments.setdefault(setting, {})[name] = one.argument(read)
         return {"metrics": self.all_metrics, **arguments}
+
+    def plain_slices(self) -> dict[str, dict[str, Any]]:
+        """Return the slices by setting, as plain values that mean the same in any folder."""
+        plain: dict[str, dict[str, Any]] = {}
+        for setting, name, one in self._iter_slices():
+            plain.setdefault(setting, {})[name] = one.plain()
+        return plain
+
+    def _iter_slices(self) -> Iterator[tuple[str, str, SliceSettings]]:
+        for setting in SLICES:
+            for name, one in getattr(self, setting).items():
+                yield setting, name, one
 
 
 def _reader(argument: str, use: str) -> Callable[[FileSettings], Any]:

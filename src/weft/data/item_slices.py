@@ -176,7 +176,7 @@ def _parse_cut(name: str, request: str, kind: str) -> ItemSlice:
     where = f"item_slices[{name!r}]"
     if kind not in ("quantiles", "bins"):
         raise SettingError(
-            f"{where} has {request!r};{did_you_mean(kind, _RULES)} expected head_tail, targets, "
+            f"{where} has {request!r}.{did_you_mean(kind, _RULES)} Expected head_tail, targets, "
             "time(month), quantiles(4) or bins(5, 20), or a label per item.",
             setting="item_slices",
         )

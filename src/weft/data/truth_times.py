@@ -60,7 +60,7 @@ class TimeRule:
             starts = tuple(_to_utc(datetime.fromisoformat(part)) for part in parts)
         except ValueError:
             hint = did_you_mean(unit, _UNITS)
-            raise SettingError(f"{where} has {text!r};{hint} expected {_EXPECTED}.") from None
+            raise SettingError(f"{where} has {text!r}.{hint} Expected {_EXPECTED}.") from None
         if any(low >= high for low, high in pairwise(starts)):
             raise SettingError(f"{where} has {text!r}; expected {_EXPECTED}.")
         return cls(None, starts)

@@ -265,12 +265,16 @@ class MetricSet:
 
         check_fork("a table of slices")
         rows: list[tuple[Any, ...]] = []
-        means = [one for one in self.formulas.items() if _has_user_values(one[1])]
+        means = [
+            (spec, formula)
+            for spec, formula in self.formulas.items()
+            if isinstance(formula, UserMeanMetric) and formula.has_user_values
+        ]
         for name, labels in self.slices.items():
             for group, label in enumerate(labels.names):
                 table = self.layout.select_group(sums, name, group=group)
                 rows += self._slice_rows((name, str(label)), table, means)
-        means = [one for one in means if _has_truth_groups(one[1])]
+        means = [(spec, formula) for spec, formula in means if formula.has_truth_groups]
         for name, groups in self.item_slices.items():
             for group, label in enumerate(groups.names):
                 table = self.layout.select_truth_group(sums, name, group=group)
@@ -278,7 +282,7 @@ class MetricSet:
         return pl.DataFrame(rows, schema=frame_schema("slices"), orient="row")
 
     def _slice_rows(
-        self, group: tuple[str, str], table: Tensor, means: list[tuple[MetricSpec, SummedMetric]]
+        self, group: tuple[str, str], table: Tensor, means: list[tuple[MetricSpec, UserMeanMetric]]
     ) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a group in `Result.slices`, from its mean table."""
         view_at = self.layout.view(table)
@@ -357,14 +361,6 @@ def _compute_stateful(metric: BaseMetric, states: MetricStates) -> ComputedValue
     return ComputedValue(
         values.pop((), None), users=None if users is None else int(users), by_label=values
     )
-
-
-def _has_user_values(metric: SummedMetric) -> bool:
-    return isinstance(metric, UserMeanMetric) and metric.has_user_values
-
-
-def _has_truth_groups(metric: SummedMetric) -> bool:
-    return isinstance(metric, UserMeanMetric) and metric.has_truth_groups
 
 
 def _is_mean(metric: SummedMetric) -> bool:

@@ -98,7 +98,7 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         self.prog_bar = tuple(self._logged_name(name) for name in read_metrics(prog_bar))
         self.log_std_errors = check_bool("log_std_errors", log_std_errors)
         self.log_slices = check_bool("log_slices", log_slices)
-        if log_slices and not evaluator.slices:
+        if log_slices and not evaluator.metric_set.has_slices:
             raise SettingError(
                 "log_slices=True needs an evaluator with slices; give the Evaluator slices=."
             )

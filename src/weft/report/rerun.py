@@ -6,7 +6,7 @@ import inspect
 import io
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from weft._input_kinds import NAMED_INPUTS, SIDE_INPUTS
@@ -177,12 +177,19 @@ def _setting_arguments(result: Result) -> list[str]:
         "candidates=candidates" if (name, value) == ("candidates", "given") else f"{name}={value!r}"
         for name, value in recorded.items()
     ]
-    slices = result.settings.get("slices")
-    if slices:
-        cuts = slices if isinstance(slices, Mapping) else dict.fromkeys(slices, "labels")
-        texts = (f"{name!r}: {cut if cut == 'labels' else repr(cut)}" for name, cut in cuts.items())
-        arguments.append(f"slices={{{', '.join(texts)}}}")
-    return arguments
+    return [*arguments, *_slice_arguments(result)]
+
+
+def _slice_arguments(result: Result) -> Iterator[str]:
+    """Yield the arguments `slices` and `item_slices`; `labels` stands for the caller's own."""
+    for setting in ("slices", "item_slices"):
+        if slices := result.settings.get(setting):
+            cuts = slices if isinstance(slices, Mapping) else dict.fromkeys(slices, "labels")
+            texts = (
+                f"{name!r}: {'labels' if cut == 'labels' else repr(cut)}"
+                for name, cut in cuts.items()
+            )
+            yield f"{setting}={{{', '.join(texts)}}}"
 
 
 def _drop_ineffective(recorded: dict[str, Any]) -> dict[str, Any]:

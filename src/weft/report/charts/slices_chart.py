@@ -1,4 +1,4 @@
-"""Metrics by slice of users: a heat map of groups and models."""
+"""Metrics by slice of users or relevant items: a heat map of groups and models."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _SliceValues:
 
 
 def slices(context: ReportContext, canvas: Canvas, metric: str | None = None) -> Figure:
-    """Draw a metric by slice: groups of users down, models across."""
+    """Draw a metric by slice: groups of users or relevant items down, models across."""
     found = _select_values(context)
     metrics = selection.headline_metrics(context, canvas, metric, [*found.values], _MAX_METRICS)
     titles = {name: found.titles.get(name, name) for name in metrics}
@@ -95,7 +95,8 @@ def _select_values(context: ReportContext) -> _SliceValues:
     found.values = {name: cells for name, cells in found.values.items() if finite_values(cells)}
     if not found.values:
         raise MissingInput(
-            "slices needs metrics by group of users: evaluate with slices={name: {user: label}}."
+            "slices needs metrics by group: evaluate with slices={name: {user: label}} or "
+            "item_slices={name: {item: label}}."
         )
     return found
 
@@ -188,7 +189,7 @@ def _to_table(metric: str, cells: dict[_Group, Values]) -> list[dict[str, Any]]:
 
 
 def _describe(metric: str, cells: dict[_Group, Values]) -> str:
-    text = f"{metric} of {len(cells)} groups of users."
+    text = f"{metric} of {len(cells)} groups."
     values = finite_values(cells)
     if not values:
         return text
