@@ -182,8 +182,8 @@ def test_values_are_those_of_a_filtered_truth(source, ties):
             expected = weft.evaluate(given_, truth, metrics=names, **options)
             assert_is_group(result, name, str(group), expected)
     plain = weft.evaluate(given_, TRUTH, metrics=names, **options)
-    assert [value.value for value in result.values] == pytest.approx(
-        [value.value for value in plain.values], nan_ok=True
+    assert [value.value for value in result.entries] == pytest.approx(
+        [value.value for value in plain.entries], nan_ok=True
     )
 
 
@@ -520,8 +520,8 @@ def test_targets_of_batches(targets, is_device):
     else:
         add_batches(evaluator)
         result = evaluator.compute()
-    assert [one.value for one in result.values] == pytest.approx(
-        [one.value for one in expected.values]
+    assert [one.value for one in result.entries] == pytest.approx(
+        [one.value for one in expected.entries]
     )
     left_out = np.count_nonzero(TRUTH * (int(targets == "new") == TRAIN))
     assert result.counts["truth_outside_targets"] == left_out

@@ -367,6 +367,6 @@ def _describe_split(dataset: EvaluationData) -> dict[str, str]:
     """Return how truth and train were split, if a manifest beside their files records it."""
     files = {name: dataset.files.get(name) for name in ("truth", "train")}
     described = describe_origins(
-        {name: file.file.path for name, file in files.items() if file is not None}
+        {name: Path(file.path) for name, file in files.items() if file and file.path is not None}
     )
     return {} if described is None else {"split": described}
