@@ -48,6 +48,8 @@ VALUES = {
     "bootstrap": [5, 1],
     "skill": [True, False],
     "slices": [{"activity": "quantiles(2)"}, {"activty": "quantiles(2)"}],
+    "item_slices": [{"tail": "head_tail", "repeat": "targets"}, {"price": "quantiles(2)"}],
+    "targets": ["new", "REPEATED", "old"],
     "batch_size": [2, 0],
     "threads": [2, 0],
     "device": ["cpu"],
@@ -99,8 +101,8 @@ def outcome_on_the_command_line(options, *, has_train):
     for name, value in options.items():
         if name == "mask_seen":
             words.append("--mask-seen" if value else "--keep-seen")
-        elif name == "slices":
-            words += [f"--slice={group}={by}" for group, by in value.items()]
+        elif name in ("slices", "item_slices"):
+            words += [f"{flags[name]}={group}={by}" for group, by in value.items()]
         elif name in ("implicit", "skill"):
             words += [flags[name]] if value else []
         else:
