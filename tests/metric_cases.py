@@ -24,6 +24,7 @@ VARIANTS = [
     "MAP(normalizer=list)",
     "MAP(normalizer=hits)",
     "RPrecision(multiple=0.5)",
+    "RPrecision@3",
     "RBP(p=0.5, relevance=graded)",
     "RBP(relevance=graded, max_grade=5)",
     "RBP(normalize=True)",

@@ -126,6 +126,12 @@ class Problem:
 
     def run(self, specs, cutoffs, **how):
         before = self.scores.clone()
+        # A cut-off that is optional belongs into the name.
+        metrics = [
+            text(*spec, k)
+            for spec in specs
+            for k in (cutoffs if spec[0] == "RPrecision" else [None])
+        ]
         named = {
             "users": list(self.users),
             "items": "positions",
@@ -135,7 +141,7 @@ class Problem:
         result = weft.evaluate(
             self.scores,
             self.truth,
-            metrics=[text(*spec) for spec in specs],
+            metrics=metrics,
             top_k=cutoffs,
             per_user=True,
             **named,

@@ -22,22 +22,22 @@ def run(lists, truth, metrics, features=FEATURES, **settings):
 @pytest.mark.parametrize("name", NAMES)
 def test_users_without_an_aspect_are_left_out(name):
     lists, truth = {"a": [1, 2], "b": [4, 1]}, {"a": [1], "b": [4, 5]}
-    both = run(lists, truth, f"{name}@2").values[0]
-    assert both.value == run({"a": [1, 2]}, {"a": [1]}, f"{name}@2").values[0].value
+    both = run(lists, truth, f"{name}@2").entries[0]
+    assert both.value == run({"a": [1, 2]}, {"a": [1]}, f"{name}@2").entries[0].value
     assert both.users == 1
     alone = run({"b": [4, 1]}, {"b": [4, 5]}, f"{name}@2")
-    assert math.isnan(alone.values[0].value)
+    assert math.isnan(alone.entries[0].value)
     assert any("no user has a relevant item with a feature" in note for note in alone.notes)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_item_has_a_feature(name):
-    assert math.isnan(run({"a": [1]}, {"a": [1]}, f"{name}@2", {}).values[0].value)
+    assert math.isnan(run({"a": [1]}, {"a": [1]}, f"{name}@2", {}).entries[0].value)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_empty_lists_count_zero(name):
-    assert run({"a": [], "b": [1]}, {"a": [1], "b": [2]}, f"{name}@3").values[0].value == 0
+    assert run({"a": [], "b": [1]}, {"a": [1], "b": [2]}, f"{name}@3").entries[0].value == 0
 
 
 @pytest.mark.parametrize("name", ["alpha_nDCG", "ERR_IA"])
@@ -60,9 +60,9 @@ def test_greedy_list_takes_the_last_of_equal_items():
     and each other item repeats one of them: the list 1 2 is then better than the greedy one."""
     truth = {"a": [1, 2, 3]}
     for lists, value in ({"a": [3, 2]}, 1), ({"a": [1, 2]}, (2 + 1.5 / LOG3) / (2 + 2 / LOG3)):
-        assert run(lists, truth, "alpha_nDCG@2").values[0].value == pytest.approx(value)
+        assert run(lists, truth, "alpha_nDCG@2").entries[0].value == pytest.approx(value)
     exchanged = {**FEATURES, 1: FEATURES[3], 3: FEATURES[1]}
-    found = run({"a": [1, 2]}, truth, "alpha_nDCG@2", exchanged).values[0].value
+    found = run({"a": [1, 2]}, truth, "alpha_nDCG@2", exchanged).entries[0].value
     assert found == pytest.approx((2 + 2 / LOG3) / (2 + 1.5 / LOG3)) and found > 1
 
 
@@ -70,7 +70,7 @@ def test_rounding_does_not_decide_between_equal_gains():
     """0.7 + 0.343 and 0.343 + 0.7, in the order of features, with two items of each aspect."""
     features = {1: ["a"], 2: ["b"], 3: ["b"], 4: ["b"], 5: ["a", "b", "c"], 6: ["c", "b", "a"]}
     truth, lists = {"u": [1, 2, 3, 4, 5, 6]}, {"u": [6, 5, 4, 3, 2, 1]}
-    found = run(lists, truth, "alpha_nDCG(alpha=0.3)@6", features).values[0].value
+    found = run(lists, truth, "alpha_nDCG(alpha=0.3)@6", features).entries[0].value
     gains = [3, 3 * 0.7, 0.49, 0.343, 0.2401, 0.49]
     dcg = sum(gain / math.log2(p + 2) for p, gain in enumerate(gains))
     best = sorted(gains, reverse=True)
@@ -85,9 +85,9 @@ def test_alpha_of_zero_counts_every_aspect_in_full():
     dcg, ideal = (
         sum(gain / math.log2(p + 2) for p, gain in enumerate(these)) for these in (gains, best)
     )
-    assert run(lists, truth, "alpha_nDCG(alpha=0)@4").values[0].value == pytest.approx(dcg / ideal)
+    assert run(lists, truth, "alpha_nDCG(alpha=0)@4").entries[0].value == pytest.approx(dcg / ideal)
     # With 1, only new aspects count: x, then y, then z; the best are (x, w), (y, z).
-    found = run(lists, truth, "ERR_IA(alpha=1)@4").values[0].value
+    found = run(lists, truth, "ERR_IA(alpha=1)@4").entries[0].value
     assert found == pytest.approx((1 + 1 / 2 + 1 / 4) / (2 + 2 / 2))
 
 
@@ -119,9 +119,9 @@ def test_slices_and_bootstrap():
     part = weft.evaluate(scores[1::2], truth[1::2], **settings)
     rows = result.slices.filter(result.slices["group"] == "one")
     assert dict(zip(rows["metric"] + "@" + rows["k"].cast(str), rows["value"])) == pytest.approx(
-        {value.name: value.value for value in part.values}
+        {value.name: value.value for value in part.entries}
     )
-    assert all(value.bca_low < value.value < value.bca_high for value in result.values)
+    assert all(value.bca_low < value.value < value.bca_high for value in result.entries)
     # Batches of any size give the same values per user.
     small = weft.evaluate(scores, truth, batch_size=7, per_user=True, **settings)
     assert small.per_user.equals(result.per_user)

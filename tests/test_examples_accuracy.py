@@ -20,7 +20,8 @@ TRUTH = {"a": {5: 2, 4: 1, 8: 3, 3: 0, 6: 0}, "b": {4: 3, 7: 1, 2: 0}, "c": {2: 
 @pytest.mark.parametrize(
     ("metric", "value", "by_user"),
     [
-        ("RPrecision@4", 0.555556, [0.666667, 0.5, 0.5]),  # trec_eval, ranx
+        ("RPrecision", 0.555556, [0.666667, 0.5, 0.5]),  # trec_eval, ranx
+        ("RPrecision@4", 0.555556, [0.666667, 0.5, 0.5]),
         ("RPrecision@2", 0.444444, [0.333333, 0.5, 0.5]),  # recommenders
         ("RBP(p=0.5)@4", 0.395833, [0.375, 0.3125, 0.5]),  # cwl
         ("RBP(p=0.8)@4", 0.250133, [0.288, 0.2624, 0.2]),  # cwl

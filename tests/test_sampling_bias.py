@@ -179,7 +179,7 @@ CORRECTIONS = [
 @given(users=sampled_users(), cutoffs=st.sampled_from([(1,), (3, 7), (2, 40)]))
 def test_estimates_match_the_oracle(correction, users, cutoffs):
     names = list(values_of([{1: 1.0}], [1.0], [1.0], 1, 1))
-    result = evaluate(users, correction, names, cutoffs, 30)
+    result = evaluate(users, correction, [f"{name}@{k}" for name in names for k in cutoffs], (), 30)
     for user, (candidates, rated, drawn, eligible) in enumerate(users):
         found = [(place, rated[item]) for place, item in enumerate(candidates, 1) if item in rated]
         weights = positions(correction, [place for place, _ in found], eligible, drawn)

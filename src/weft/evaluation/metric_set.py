@@ -104,7 +104,7 @@ class MetricSet:
         self.names[spec] = name = str(base)
         self.classes_by_name[name] = metric_class
         group = self._groups.get(base)
-        if group is not None and spec.k is not None:
+        if group is not None and group.cutoffs and spec.k is not None:
             self.formulas[spec] = group.metric
             self._groups[base] = MetricGroup(
                 group.metric, (*group.cutoffs, spec.k), (*group.specs, spec)

@@ -62,6 +62,21 @@ def constructor_parameters(metric: type[BaseMetric]) -> dict[str, inspect.Parame
 
 
 @cache
+def takes_cutoff(metric: type[BaseMetric]) -> bool:
+    """Return whether a metric can have a cut-off."""
+    return "k" in constructor_parameters(metric)
+
+
+@cache
+def needs_cutoff(metric: type[BaseMetric]) -> bool:
+    """Return whether a metric must have a cut-off: with the default `k=None` it is optional.
+
+    A name without an optional cut-off means the metric without one, also in a run with cut-offs."""
+    cutoff = constructor_parameters(metric).get("k")
+    return cutoff is not None and cutoff.default is not None
+
+
+@cache
 def metric_parameters(metric: type[BaseMetric]) -> dict[str, inspect.Parameter]:
     """Return the parameters that a user can set, in constructor order, without the cut-off."""
     inputs = declared_inputs(metric)

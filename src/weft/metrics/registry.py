@@ -24,6 +24,7 @@ from weft.errors import (
     did_you_mean,
     setting_ref,
 )
+from weft.metrics import declarations
 from weft.metrics.aliases import suggest_metrics
 from weft.metrics.author_errors import author_errors
 from weft.metrics.declarations import (
@@ -34,6 +35,7 @@ from weft.metrics.declarations import (
     metric_parameters,
     missing_input_error,
     required_inputs,
+    takes_cutoff,
     unknown_input_error,
     without_metrics,
 )
@@ -150,8 +152,8 @@ def _required_parameters(metric: type[BaseMetric]) -> frozenset[str]:
 
 
 def needs_cutoff(metric: str | type[BaseMetric]) -> bool:
-    """Return whether a metric depends on a cut-off."""
-    return "k" in constructor_parameters(find_metric(metric) if isinstance(metric, str) else metric)
+    """Return whether a metric must have a cut-off."""
+    return declarations.needs_cutoff(find_metric(metric) if isinstance(metric, str) else metric)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -211,12 +213,11 @@ def _read_arguments(spec: MetricSpec, metric: type[BaseMetric]) -> dict[str, Any
         given = ", ".join(f"{name}=..." for name in missing)
         example = metric.example or f"{metric.__name__}({given})"
         raise SettingError(f"{spec} needs {' and '.join(missing)}: write for example '{example}'.")
-    has_cutoff = "k" in constructor_parameters(metric)
-    if has_cutoff and spec.k is None:
+    if needs_cutoff(metric) and spec.k is None:
         raise SettingError(
             f"{spec} needs a cut-off: write '{spec}@10', or give {setting_ref('top_k', 10)}."
         )
-    if not has_cutoff and spec.k is not None:
+    if not takes_cutoff(metric) and spec.k is not None:
         raise SettingError(
             f"{metric.__name__} does not depend on a cut-off: write '{spec.with_cutoff(None)}' "
             f"without '@{spec.k}'."
@@ -298,9 +299,7 @@ def expand_metrics(
     kinds: dict[str, tuple[str, InputKind]] = {}
     for requested in metrics:
         spec, metric = _resolve_metric(requested)
-        own_cutoffs = (
-            cutoffs if spec.k is None and "k" in constructor_parameters(metric) else [spec.k]
-        )
+        own_cutoffs = cutoffs if spec.k is None and needs_cutoff(metric) else [spec.k]
         if not own_cutoffs:
             raise SettingError(
                 f"{spec} needs a cut-off: write '{spec}@10', or give "
@@ -348,7 +347,7 @@ def _declared_kinds(metrics: Iterable[Any]) -> dict[str, InputKind]:
     known: dict[str, tuple[str, InputKind]] = {}
     for requested in metrics:
         spec, metric = _resolve_metric(requested)
-        cutoff = (spec.k or 1) if "k" in constructor_parameters(metric) else spec.k
+        cutoff = (spec.k or 1) if needs_cutoff(metric) else spec.k
         built = prototype(spec.with_cutoff(cutoff), metric)
         merge_kinds(known, str(spec), built.declared_inputs())
     declared = without_metrics(known)

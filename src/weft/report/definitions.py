@@ -16,7 +16,7 @@ from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
 from weft.metrics.aliases import aliased_metrics
 from weft.metrics.base.metric import BaseMetric
-from weft.metrics.declarations import metric_parameters
+from weft.metrics.declarations import metric_parameters, takes_cutoff
 from weft.metrics.names import MetricSpec, format_labels, parse_name
 from weft.metrics.profiles import PROFILES, apply_profile, tool_definitions
 from weft.metrics.registry import (
@@ -97,8 +97,10 @@ def search_metrics(text: str) -> list[type[BaseMetric]]:
 
 
 def title(metric: type[BaseMetric]) -> str:
-    """Return the name, with `@k` if the metric depends on a cut-off."""
-    return f"{metric.__name__}@k" if needs_cutoff(metric) else metric.__name__
+    """Return the name, with `@k` if the metric must have a cut-off, `[@k]` if it can have one."""
+    if needs_cutoff(metric):
+        return f"{metric.__name__}@k"
+    return f"{metric.__name__}[@k]" if takes_cutoff(metric) else metric.__name__
 
 
 def direction(metric: type[BaseMetric]) -> str:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from weft.batch.topk import TopK
+from weft.batch.uncut_hits import count_hits_within
 from weft.errors import SettingError, check_choice, check_float
 from weft.metrics.accuracy.base import AccuracyMetric
 from weft.metrics.registry import register
@@ -107,18 +108,19 @@ class HitRate(AccuracyMetric):
 class RPrecision(AccuracyMetric):
     """The precision at |R|: hits among the first |R| positions / |R|.
 
-    The cut-off is the depth to which the list is read: of users with more than k relevant items,
-    the hits among the first k positions count. A k from the largest |R| on cuts nothing. `multiple`
-    moves the position: hits among the first x |R| / x |R|, with x |R| rounded up from a remainder
-    of 0.1 on, and at least 1, as in trec_eval.
+    It needs no cut-off: the name without one reads each list as far as |R|, whatever cut-offs the
+    run has. `RPrecision@k` ends lists at k: of users with more than k relevant items, the hits
+    among the first k positions count. `multiple` moves the position: hits among the first x |R| /
+    x |R|, with x |R| rounded up from a remainder of 0.1 on, and at least 1, as in trec_eval.
 
     Edge cases: positions after the end of a list are misses; a user without a relevant item is left
-    out.
+    out. Without a cut-off, users with more than the largest k of the run are ranked again, and
+    estimates from sampled negatives are not made.
 
     Example: of the two relevant items one is among the first two.
 
     >>> import torch, weft
-    >>> metric = weft.metrics.RPrecision(k=10)
+    >>> metric = weft.metrics.RPrecision()
     >>> metric.update(torch.tensor([[0.9, 0.5, 0.1, 0.0]]), torch.tensor([[1, 0, 1, 0]]))
     >>> metric.compute()
     tensor(0.5000, dtype=torch.float64)
@@ -129,12 +131,20 @@ class RPrecision(AccuracyMetric):
         "doi 10.1017/CBO9780511809071"
     )
 
-    def __init__(self, k: int, *, multiple: float = 1.0, **settings: Any) -> None:
+    k: int | None  # type: ignore[assignment]
+
+    def __init__(self, k: int | None = None, *, multiple: float = 1.0, **settings: Any) -> None:
         super().__init__(k, **settings)
+        # Each cut-off is a metric of its own, apart from the one without.
+        self.supports_all_cutoffs = False
+        if k is None:
+            self.sampling_behaviour = "candidates"
         self.multiple = float(check_float("multiple", multiple, more=" above 0"))
         if self.multiple <= 0:
             raise SettingError(f"got multiple={multiple!r}; it must be a number above 0.")
 
     def user_values(self, topk: TopK) -> Tensor:
         positions = torch.floor(topk.num_relevant * self.multiple + 0.9).clamp(min=1)
+        if self.k is None:
+            return count_hits_within(topk, positions) / positions
         return topk.hits_within(positions) / positions

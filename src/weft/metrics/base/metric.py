@@ -45,6 +45,7 @@ from weft.metrics.declarations import (
     check_needs,
     declared_inputs,
     metric_parameters,
+    needs_cutoff,
     required_inputs,
 )
 from weft.metrics.names import MetricSpec, holds_data
@@ -64,8 +65,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
     target: float | None = None
     k: int | None = None
 
-    # What the metric reads besides scores and truth, by name; callers give these inputs to the run,
-    # or to a metric on its own as arguments.
+    # What the metric reads besides scores and truth, by name: inputs of a run, or arguments.
     needs: ClassVar[Mapping[str, InputKind]] = {}
     inputs: Mapping[str, Any]  # the declared inputs that were given, encoded
 
@@ -84,8 +84,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
     needs_all_scores: bool = False
     # True if items of the truth that are not relevant matter, because they were judged.
     reads_judgements: bool = False
-    # True if the value describes which items are listed or are candidates, relevant or not: among
-    # selected candidates it means little for the catalogue.
+    # True if items that are listed or candidates matter, relevant or not: not of selected ones.
     is_exposure_metric: bool = False
     # True if ties="expected" has a closed form for the metric, or ties do not affect it.
     has_expected_tie_form: bool = False
@@ -391,10 +390,11 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
 
 
 class TopKMetric(BaseMetric):
-    """A ranking metric with a cut-off `k`, from 1 up."""
+    """A ranking metric with a cut-off `k` from 1 up, optional if a constructor has `k=None`."""
 
     k: int
 
-    def __init__(self, k: int, **settings: Any) -> None:
+    def __init__(self, k: int | None, **settings: Any) -> None:
         super().__init__(**settings)
-        self.k = check_int(f"{type(self).__name__} got the cut-off k", k)
+        if k is not None or needs_cutoff(type(self)):  # else that of BaseMetric, None
+            self.k = check_int(f"{type(self).__name__} got the cut-off k", k)

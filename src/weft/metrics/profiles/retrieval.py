@@ -21,8 +21,8 @@ TREC_EVAL = Profile(
         "P, recall, success, recip_rank, map_cut, ndcg_cut, set_F, Rprec, bpref, infAP, "
         "rbp_resid, 11pt_avg (IPrec; iprec_at_recall_0.10 is IPrec(recall=0.1), which "
         "pytrec_eval rounds otherwise) and, where judgements are 0 or 1, rbp are "
-        "reproduced. Those without a "
-        "cut-off: give a k that holds the whole list. Uncut ndcg is nDCG(gain=linear, "
+        "reproduced. Rprec is RPrecision; for others without a "
+        "cut-off, give a k that holds the whole list. Uncut ndcg is nDCG(gain=linear, "
         "ideal=full), Rprec_mult_0.50 is RPrecision(multiple=0.5), relative_P is "
         "Recall(normalizer=capped).",
         "rbp divides judgements above 1 by the highest one of the topic. Negative "
