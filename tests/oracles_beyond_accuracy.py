@@ -669,7 +669,7 @@ def has_user_values(metric: str, params: Mapping[str, Any]) -> bool:
     )
 
 
-def user_answer(metric: str, world: World, user: User, k: int | None, **params: Any) -> float:
+def user_answer(metric: str, world: World, user: User, k: int | None, /, **params: Any) -> float:
     """Value of one user; NaN where it is undefined and where the user is not in the mean."""
     if not has_user_values(metric, params):
         raise ValueError(f"{metric} with {params} has no value per user")
@@ -691,7 +691,7 @@ def user_answer(metric: str, world: World, user: User, k: int | None, **params: 
     return user_value(metric, case, k, **params)
 
 
-def answer(metric: str, world: World, k: int | None, **params: Any) -> Answer:
+def answer(metric: str, world: World, k: int | None, /, **params: Any) -> Answer:
     """Value over everybody, with its cells, its standard error and its number of users where it has
     such.
     """
