@@ -282,6 +282,24 @@ def test_many_models_are_rows_in_one_order(show):
         assert texts(page, "#tables caption:visible") == ["Accuracy at 5", "Accuracy"]
 
 
+def test_wide_tables_say_that_they_scroll(show):
+    """At 400 pixels a table with three models is cut; at 1280 it fills the page."""
+    names = ["a rather long model name", "another long model name", "a third long model name"]
+    about = subject(*names)
+    with show(about, width=400) as page:
+        hint = page.locator("#tables .hint")
+        assert hint.is_visible() and page.locator("#tables .scroll[data-more]").count() == 1
+        page.locator("#tables .scroll").evaluate("one => { one.scrollLeft = 10000; }")
+        page.wait_for_function("() => !document.querySelector('.scroll[data-more]')")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    with show(about) as page:
+        assert not page.locator("#tables .hint").is_visible()
+        table, body = (
+            page.locator(one).bounding_box()["width"] for one in ("#tables table", "main")
+        )
+        assert table > 0.98 * body
+
+
 def test_one_model_one_metric(show):
     with show(
         ReportContext(

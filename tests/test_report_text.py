@@ -1,5 +1,6 @@
 """Texts of the report: sentences, facts, notes, and calls that reproduce the values."""
 
+import datetime
 import math
 import re
 import shlex
@@ -22,6 +23,8 @@ from weft.evaluation.result import Result
 from weft.report import number_format as digits
 from weft.report import text as words
 from weft.report.context import ReportContext
+from weft.report.local_paths import hide_folders
+from weft.report.overall import overall as summarize
 from weft.report.terminal import pairs_legend
 
 USERS = 200
@@ -964,3 +967,92 @@ def test_rerun_of_a_comparison(files):
     renamed = weft.compare({"old": results[0], "new": results[1]})
     (_, call), _ = words.rerun(ReportContext.from_result(renamed))[-2:]
     assert call == "comparison = weft.compare(dict(zip(['old', 'new'], results)))"
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def overall(*models, compared=False):
+    context = ReportContext({one.name: one for one in models})
+    if compared:
+        context = ReportContext.from_result(weft.compare(list(models)))
+    return summarize(context)
+
+
+def test_overall_verdict_counts_wins_and_names_losses():
+    als, knn = with_total(ALS, 0.4), with_total(KNN, 0.2)
+    assert overall(als, knn, compared=True) == [
+        "als and knn have the best value of 1 of 2 metrics each."
+    ]
+    als = with_total(als, 0.5, "ItemCoverage@10", higher_is_better=True)
+    knn = with_total(knn, 0.1, "ItemCoverage@10", higher_is_better=True)
+    assert overall(als, knn, compared=True) == [
+        "als has the best value of 2 of 3 metrics, knn of 1 (Gini@10).",
+        "Its lead over every other model is significant on 1 of 1 tested metrics; 1 were not "
+        "tested.",
+        "als does not lead on Gini@10 (0.4000, knn 0.2000).",
+    ]
+    assert overall(als, knn) == [
+        "als has the best value of 2 of 3 metrics, knn of 1 (Gini@10).",
+        "als does not lead on Gini@10 (0.4000, knn 0.2000).",
+    ]
+    assert overall(ALS, KNN) == ["als has the best value of all 1 metric."]
+    assert overall(ALS) == []
+
+
+def test_overall_verdict_takes_one_cutoff_of_each_metric():
+    """Cut-off 10 if it is there, else the first one; ties count for each model."""
+    entries = [
+        MetricValue("nDCG", 5, 0.9, higher_is_better=True),
+        MetricValue("nDCG", 10, 0.3, higher_is_better=True),
+        MetricValue("MRR", 5, 0.7, higher_is_better=True),
+        MetricValue("MRR", 20, 0.1, higher_is_better=True),
+        MetricValue("BiasDisparityBR", 10, 1.5),
+    ]
+    first = Result(tuple(entries), "first")
+    second = Result(
+        tuple(replace(one, value=value) for one, value in zip(entries, (0.8, 0.5, 0.7, 0.2, 1))),
+        "second",
+    )
+    assert overall(first, second) == [
+        "second has the best value of all 2 metrics, first of 1 (MRR@5); equal best values count "
+        "for each model."
+    ]
+    undefined = replace(first, entries=tuple(replace(one, value=math.nan) for one in entries))
+    assert overall(undefined, second) == []
+
+
+def test_verdicts_name_floor_and_ceiling():
+    (entry,) = ALS.entries
+    known = replace(ALS, entries=(replace(entry, floor=0.02, ceiling=0.98),))
+    (sentence,) = words.verdicts(ReportContext({"als": known}))
+    assert sentence.sentence.endswith(
+        "A random order would have 0.0200, the best one 0.9800 (skill 0.2917)."
+    )
+
+
+def test_paths_lose_the_folders_of_the_machine():
+    files = {"truth": "/home/ann/study/data/test.csv", "source": "/home/ann/study/als.csv"}
+    configuration = {
+        "data": {"truth": {"path": files["truth"]}},
+        "models": {"als": files["source"]},
+    }
+    found = replace(
+        ALS,
+        provenance={"files": files, "configuration": configuration, "weft": "1"},
+        notes=(f"{files['truth']}: two rows",),
+    )
+    context = ReportContext({"als": found}, warnings=(f"see {files['source']}",))
+    hidden = hide_folders(context)
+    result = hidden.results["als"]
+    assert result.provenance["files"] == {"truth": "data/test.csv", "source": "als.csv"}
+    assert result.provenance["configuration"]["models"] == {"als": "als.csv"}
+    assert result.notes == ("data/test.csv: two rows",) and hidden.warnings == ("see als.csv",)
+    assert "/home/ann" not in repr(words.rerun(hidden)) + repr(words.provenance(hidden))
+    date = datetime.date(2026, 3, 1)
+    assert words.subtitle(hidden, date) == "truth data/test.csv · report of 2026-03-01 · Weft 1"
+    relative = ReportContext({"als": replace(ALS, provenance={"files": {"truth": "test.csv"}})})
+    assert hide_folders(relative) is relative
+    apart = replace(ALS, provenance={"files": {"truth": "/a/test.csv", "train": "/b/train.csv"}})
+    (result,) = hide_folders(ReportContext({"als": apart})).results.values()
+    assert result.provenance["files"] == {"truth": "test.csv", "train": "train.csv"}

@@ -12,6 +12,7 @@ from weft.cli.error_handling import Debug, print_text
 from weft.cli.flags import split_names
 from weft.cli.options import (
     GUARD_CSV,
+    REPORT_TITLE,
     RESULT_FORMATS,
     ReportPath,
     ResultFormat,
@@ -92,7 +93,7 @@ _ResultPaths = Annotated[
 ]
 
 
-@add_options(*_SETTINGS, *_OUTPUT, GUARD_CSV)
+@add_options(*_SETTINGS, *_OUTPUT, REPORT_TITLE, GUARD_CSV)
 def compare(
     results: _ResultPaths,
     *,
@@ -118,6 +119,7 @@ def compare(
 
     chosen = check_choice("format", format, RESULT_FORMATS)
     out, pairs, guard_csv = (options.pop(name) for name in ("out", "pairs", "guard_csv"))
+    title = options.pop("report_title")
     _check_outputs(out, report)
     from weft.evaluation.atomic_files import Writer, text_writer, write_files
     from weft.evaluation.result_io import load_result
@@ -132,7 +134,7 @@ def compare(
     if out is not None:
         files[out] = comparison.file_writer(out, pairs=bool(pairs), guard_formulas=guard_csv)
     if report is not None:
-        pages = render_report(ReportContext.from_result(comparison), report)
+        pages = render_report(ReportContext.from_result(comparison), report, title=title)
         files |= {path: text_writer(text) for path, text in pages.items()}
     write_files(files)
     _print(console, comparison, chosen, pairs=pairs, guard_csv=guard_csv)

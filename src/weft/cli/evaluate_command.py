@@ -20,6 +20,7 @@ from weft.cli.options import (
     GATE_OUTPUTS,
     GUARD_CSV,
     READING_OPTIONS,
+    REPORT_TITLE,
     RESULT_FORMATS,
     ConfigPath,
     Gates,
@@ -60,6 +61,7 @@ _TABLE_SUFFIXES = {".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".inter", ".trec
     *settings_options(),
     *READING_OPTIONS,
     *ENGINE_OPTIONS,
+    REPORT_TITLE,
     *GATE_OUTPUTS,
     GUARD_CSV,
 )
@@ -91,7 +93,7 @@ def evaluate(
     chosen = check_choice("format", format, RESULT_FORMATS)
     console = open_console(stderr=chosen != "table")
     guard_csv = options.pop("guard_csv")
-    outputs = {name: options.pop(name) for name in ("gate_summary", "junit")}
+    outputs = {name: options.pop(name) for name in ("gate_summary", "junit", "report_title")}
     outputs |= {"output": out, "report": report}
     with _process_group(), show_progress(None) as step:
         step("loading torch")
@@ -171,7 +173,7 @@ def _process_group() -> Iterator[None]:
 
 
 def _with_outputs(
-    configuration: Configuration, outputs: dict[str, Path | None], *, overwrite: bool
+    configuration: Configuration, outputs: dict[str, Any], *, overwrite: bool
 ) -> Configuration:
     """Return the configuration with the output that the options name.
 
@@ -297,7 +299,8 @@ def _render_pages(
         from weft.report.html import render
 
         step("making the report")
-        pages[configuration.report] = render(outcome.subject)
+        title = configuration.report_title
+        pages[configuration.report] = render(outcome.subject, title=title)
     if configuration.gate_summary is not None:
         from weft.config.gates import to_summary
 

@@ -281,6 +281,13 @@ Gates = Annotated[
         "baseline.json'; may be repeated.",
     ),
 ]
+REPORT_TITLE = declare(
+    "report_title",
+    str | None,
+    metavar="TEXT",
+    rich_help_panel=OUTPUT,
+    help="Title of the report. Default: the names of the models.",
+)
 GATE_OUTPUTS = [
     declare(
         "gate_summary",

@@ -208,10 +208,12 @@ def check_report(path: Path) -> None:
     check_file(path, f"--report {path}")
 
 
-def render_report(subject: ReportContext, path: Path) -> dict[Path, str]:
+def render_report(
+    subject: ReportContext, path: Path, *, title: str | None = None
+) -> dict[Path, str]:
     """Return the text of the report by its path."""
     with show_progress(None) as step:
         step("making the report")
         from weft.report.html import render
 
-        return {path: render(subject)}
+        return {path: render(subject, title=title)}

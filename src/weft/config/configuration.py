@@ -68,6 +68,9 @@ class Configuration(Section):
         description="The file for the report, an HTML page; relative to the folder of the YAML "
         "file.",
     )
+    report_title: str | None = Field(
+        default=None, description="The title of the report, by default the names of the models."
+    )
     gate_summary: Path | None = Field(
         default=None,
         description="The file for a summary of the gates in Markdown; relative to the folder of "

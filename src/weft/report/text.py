@@ -5,6 +5,7 @@ All of it is plain text.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ __all__ = [
     "notes",
     "provenance",
     "rerun",
+    "subtitle",
     "verdict",
     "verdicts",
 ]
@@ -122,6 +124,22 @@ def facts(context: ReportContext) -> list[tuple[str, str]]:
 def _describe_split(result: Result) -> str | None:
     split = result.provenance.get("split")
     return None if split is None else f"split by {split}"
+
+
+def subtitle(context: ReportContext, date: datetime.date) -> str:
+    """Return the files of the data, the date of the report, and the version of Weft."""
+    origins = [result.provenance for result in context.results.values()]
+    parts = []
+    for role in ("truth", "train"):
+        files = dict.fromkeys(
+            str(origin["files"][role]) for origin in origins if role in origin.get("files", {})
+        )
+        if files:
+            parts.append(f"{role} {', '.join(files)}")
+    parts.append(f"report of {date.isoformat()}")
+    versions = dict.fromkeys(str(origin["weft"]) for origin in origins if "weft" in origin)
+    parts += [f"Weft {', '.join(versions)}"] if versions else []
+    return " · ".join(parts)
 
 
 def _describe_all(

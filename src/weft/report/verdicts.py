@@ -80,7 +80,8 @@ def _build_verdict(context: ReportContext, name: str, *, has_hint: bool) -> Verd
         lead = _Lead(context, name, leader, second, {model: defined[model] for model in ranked})
         sentence, significant = lead.tested() if is_compared else lead.untested(has_hint=has_hint)
     missing = _describe_missing(context, name, values, defined)
-    return Verdict(name, f"{head}: {sentence}{missing}", leader, significant)
+    reach = _describe_reach(defined[leader or next(iter(defined))])
+    return Verdict(name, f"{head}: {sentence}{reach}{missing}", leader, significant)
 
 
 def _rank(values: Mapping[str, MetricValue]) -> tuple[list[str], list[str]]:
@@ -115,6 +116,17 @@ def _describe_tie(
     second = ranked[len(tied)]
     follows = number(defined[second].value, half_width(defined[second].interval))
     return f"{join_names(tied)} lead together with {best}; {second} follows with {follows}."
+
+
+def _describe_reach(value: MetricValue) -> str:
+    """Return a sentence on the floor and the ceiling of a value, if they are known."""
+    if math.isnan(value.floor) or math.isnan(value.ceiling):
+        return ""
+    skill = "" if math.isnan(value.skill) else f" (skill {number(value.skill)})"
+    return (
+        f" A random order would have {number(value.floor)}, the best one {number(value.ceiling)}"
+        f"{skill}."
+    )
 
 
 def _describe_missing(

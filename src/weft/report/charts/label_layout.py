@@ -13,14 +13,18 @@ _Box = tuple[float, float, float]  # left, right and vertical centre, in pixels
 
 
 def spread_labels(
-    positions: Sequence[float], low: float, high: float, pixels: float
+    positions: Sequence[float], low: float, high: float, pixels: float, *, is_bounded: bool = False
 ) -> list[float]:
     """Return positions of labels near the given ones, at a distance of at least a line.
 
-    The positions are on an axis from `low` to `high` of this many pixels.
+    The positions are on an axis from `low` to `high` of this many pixels. With `is_bounded`, the
+    axis starts at `low`, and no label is below it.
 
     >>> [round(position, 2) for position in spread_labels([0.5, 0.5, 0.9], 0.0, 1.0, 140)]
     [0.44, 0.56, 0.9]
+    >>> bounded = spread_labels([0.0, 0.0, 0.9], 0.0, 1.0, 140, is_bounded=True)
+    >>> [round(position, 2) for position in bounded]
+    [0.0, 0.11, 0.9]
     """
     spread = [*positions]
     for _ in range(2):  # labels may reach beyond the axis, which then grows
@@ -28,7 +32,18 @@ def spread_labels(
         # Axes end on round numbers, somewhat further out.
         gap = (extent or 1.0) * 1.12 * LINE_PIXELS / pixels
         spread = _separate(positions, gap)
+        if is_bounded:
+            spread = _raise_to(low, spread, gap)
     return spread
+
+
+def _raise_to(low: float, positions: Sequence[float], gap: float) -> list[float]:
+    """Return separated positions, moved up as far as needed so that none is below `low`."""
+    order = sorted(range(len(positions)), key=lambda index: positions[index])
+    raised = [*positions]
+    for rank, index in enumerate(order):
+        raised[index] = max(raised[index], low + rank * gap)
+    return raised
 
 
 def _separate(positions: Sequence[float], gap: float) -> list[float]:

@@ -124,7 +124,7 @@ def _build_layers(
     base = canvas.chart(rows, select).transform_flatten(["at", "share"])
     base = base.transform_lookup("at", from_=lookup)
     x = _bin_axis(ticks)
-    scale = alt.Scale(zero=True)
+    scale = alt.Scale(zero=True, domainMin=0)
     y = alt.Y("share:Q", scale=scale, axis=alt.Axis(title=None, format=".0%"))
     colour = marks.model_colour(context, [(bins.catalogue, MUTED), (bins.train, INK)])
     opacity = alt.condition("datum.own", alt.value(1.0), alt.value(0.5))
@@ -170,7 +170,7 @@ def _to_rows(
         labelled = [line for line in of_cutoff if line.is_labelled]
         top = max(float(line.shares.max()) for line in of_cutoff)
         ends = [float(line.shares[-1]) for line in labelled]
-        for line, position in zip(labelled, spread_labels(ends, 0.0, top, pixels)):
+        for line, position in zip(labelled, spread_labels(ends, 0.0, top, pixels, is_bounded=True)):
             last = bins.labels[line.bins[-1]]
             labels.append({"cut": label, "model": line.name, "bin": last, "at": position})
         for line in of_cutoff:

@@ -8,6 +8,7 @@ The page loads nothing, and runs only the scripts that its content security poli
 from __future__ import annotations
 
 import base64
+import datetime
 import hashlib
 import json
 import math
@@ -41,6 +42,8 @@ from weft.report.html.value_table import (
     legend,
     value_tables,
 )
+from weft.report.local_paths import hide_folders
+from weft.report.overall import overall
 
 _MANY_VALUES = 100  # with more values, one cut-off is shown first
 _DIGITS = 6  # significant digits of the data of charts and tables
@@ -49,8 +52,11 @@ _UNNAMED = "(unnamed)"
 _UNFILTERED = "[data-k][hidden] { display: revert !important; }"
 
 
-def render(context: ReportContext, *, title: str | None = None) -> str:
-    """Return the text of the page."""
+def render(
+    context: ReportContext, *, title: str | None = None, date: datetime.date | None = None
+) -> str:
+    """Return the text of the page, with a date, by default that of today."""
+    context = hide_folders(context)
     drawn = figures(context)
     datasets: dict[str, Any] = {}
     charts = [_compile_chart(number, figure, datasets) for number, figure in enumerate(drawn)]
@@ -61,6 +67,7 @@ def render(context: ReportContext, *, title: str | None = None) -> str:
     colours = model_colours(context).values() if len(context.models) > 1 else ()
     document: str = _template().render(
         title=title if title is not None else _title(context),
+        subtitle=report_text.subtitle(context, date or datetime.date.today()),
         policy=_security_policy([library, script], [style, _UNFILTERED]),
         unfiltered=Markup(_UNFILTERED),
         style=Markup(style),
@@ -69,6 +76,7 @@ def render(context: ReportContext, *, title: str | None = None) -> str:
         models=context.models,
         coloured={i for i, colour in enumerate(colours) if colour != OTHER},
         facts=report_text.facts(context),
+        overall=overall(context),
         verdicts=report_text.verdicts(context),
         tables=tables,
         are_metrics_down=len(context.models) <= MAX_MODEL_COLUMNS,

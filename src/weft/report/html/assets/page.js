@@ -322,7 +322,22 @@ addEventListener("afterprint", () => {
   dispatchEvent(new Event("resize"));
 });
 
+// A table that is wider than the screen says so, and has a shadow where more of it is.
+function setUpScrollHints() {
+  for (const holder of shown("#tables .scroll")) {
+    const hint = holder.previousElementSibling;
+    const update = () => {
+      const hidden = holder.scrollWidth - holder.clientWidth;
+      hint.hidden = hidden <= 1;
+      holder.toggleAttribute("data-more", hidden - holder.scrollLeft > 1);
+    };
+    holder.addEventListener("scroll", update, { passive: true });
+    new ResizeObserver(update).observe(holder);
+  }
+}
+
 setUpFilter();
+setUpScrollHints();
 makeSortable(shown("#tables table"));
 drawIntervals();
 setUpCopying();

@@ -1,0 +1,125 @@
+"""The overall verdict: how many metrics each model wins, and where the winner loses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.report.context import USUAL_CUTOFF, ReportContext
+from weft.report.number_format import common_places
+from weft.report.result_formats import MetricRow
+from weft.report.verdict_phrases import join_names
+from weft.report.verdicts import verdict
+
+_MAX_LOSSES = 4  # that are named
+_MAX_NAMED_WINS = 3
+
+
+@dataclass(frozen=True)
+class _Contest:
+    """A metric at its cut-off, and the models with the best value."""
+
+    row: MetricRow
+    winners: tuple[str, ...]
+
+
+def overall(context: ReportContext) -> list[str]:
+    """Return sentences on all metrics with a direction, each at one cut-off; none for one model."""
+    contests = _find_contests(context)
+    if not contests:
+        return []
+    wins = {model: [one for one in contests if model in one.winners] for model in context.models}
+    most = max(map(len, wins.values()))
+    leaders = [model for model, won in wins.items() if len(won) == most]
+    sentences = [_describe_wins(leaders, wins, contests)]
+    if len(leaders) == 1:
+        sentences += _describe_tests(context, leaders[0], wins[leaders[0]])
+        sentences += _describe_losses(context, leaders[0], contests)
+    return sentences
+
+
+def _find_contests(context: ReportContext) -> list[_Contest]:
+    """Return every metric with a direction that two models have; at cut-off 10 if it is there."""
+    chosen: dict[str, MetricRow] = {}
+    for row in context.metric_rows:
+        value = row.any_value
+        num_defined = sum(one is not None and not math.isnan(one.value) for one in row.values)
+        if value.cell or value.merit is None or num_defined < 2:
+            continue
+        if value.metric not in chosen or value.k == USUAL_CUTOFF:
+            chosen[value.metric] = row
+    return [
+        _Contest(
+            row,
+            tuple(
+                model
+                for model, value in zip(context.models, row.values)
+                if value is not None and row.is_best(value)
+            ),
+        )
+        for row in chosen.values()
+    ]
+
+
+def _describe_wins(
+    leaders: Sequence[str], wins: dict[str, list[_Contest]], contests: Sequence[_Contest]
+) -> str:
+    total = f"{len(contests)} {'metric' if len(contests) == 1 else 'metrics'}"
+    most = len(wins[leaders[0]])
+    if len(leaders) > 1:
+        opening = f"{join_names(leaders)} have the best value of {most} of {total} each"
+    elif most == len(contests):
+        opening = f"{leaders[0]} has the best value of all {total}"
+    else:
+        opening = f"{leaders[0]} has the best value of {most} of {total}"
+    others = []
+    for model, won in wins.items():
+        if model not in leaders and won:
+            names = [one.row.name for one in won]
+            named = f" ({', '.join(names)})" if len(names) <= _MAX_NAMED_WINS else ""
+            others.append(f"{model} of {len(won)}{named}")
+    shared = any(len(one.winners) > 1 for one in contests)
+    tie = "; equal best values count for each model" if shared else ""
+    return f"{opening}{', ' if others else ''}{join_names(others) if others else ''}{tie}."
+
+
+def _describe_tests(context: ReportContext, leader: str, won: Sequence[_Contest]) -> list[str]:
+    """Return a sentence on how many wins are significant, if models were compared."""
+    if context.comparison is None:
+        return []
+    alone = [one for one in won if one.winners == (leader,)]
+    outcomes = [verdict(context, one.row.name).significant for one in alone]
+    tested = [outcome for outcome in outcomes if outcome is not None]
+    if not tested:
+        return []
+    untested = len(outcomes) - len(tested)
+    more = f"; {untested} were not tested" if untested else ""
+    return [
+        f"Its lead over every other model is significant on {sum(tested)} of {len(tested)} tested "
+        f"metrics{more}."
+    ]
+
+
+def _describe_losses(
+    context: ReportContext, leader: str, contests: Sequence[_Contest]
+) -> list[str]:
+    """Return a sentence on the metrics that the leader does not win."""
+    lost = [one for one in contests if leader not in one.winners]
+    if not lost:
+        return []
+    named = []
+    for one in lost[:_MAX_LOSSES]:
+        values = dict(zip(context.models, one.row.values))
+        own, best = values[leader], values[one.winners[0]]
+        if own is None or math.isnan(own.value):
+            named.append(f"{one.row.name} (no value)")
+            continue
+        assert best is not None
+        digits = common_places([own.value, best.value])
+        named.append(
+            f"{one.row.name} ({own.value:.{digits}f}, {one.winners[0]} {best.value:.{digits}f})"
+        )
+    rest = len(lost) - len(named)
+    more = f" and on {rest} more" if rest else ""
+    return [f"{leader} does not lead on {', '.join(named)}{more}."]
