@@ -1010,11 +1010,12 @@ def test_overall_verdict_takes_one_cutoff_of_each_metric():
         MetricValue("BiasDisparityBR", 10, 1.5),
     ]
     first = Result(tuple(entries), "first")
-    second = Result(
-        tuple(replace(one, value=value) for one, value in zip(entries, (0.8, 0.5, 0.7, 0.2, 1))),
-        "second",
-    )
-    assert overall(first, second) == [
+    numbers = (0.8, 0.5, 0.7, 0.2, 1)
+    changed = (replace(one, value=value) for one, value in zip(entries, numbers))
+    second = Result(tuple(changed), "second")
+    assert overall(first, second) == ["second has the best value of all 1 metric."]
+    third = Result((replace(entries[2], value=0.1),), "third")
+    assert overall(first, second, third) == [
         "second has the best value of all 2 metrics, first of 1 (MRR@5); equal best values count "
         "for each model."
     ]

@@ -49,17 +49,11 @@ def _find_contests(context: ReportContext) -> list[_Contest]:
             continue
         if value.metric not in chosen or value.k == USUAL_CUTOFF:
             chosen[value.metric] = row
-    return [
-        _Contest(
-            row,
-            tuple(
-                model
-                for model, value in zip(context.models, row.values)
-                if value is not None and row.is_best(value)
-            ),
-        )
-        for row in chosen.values()
-    ]
+    contests = []
+    for row in chosen.values():
+        winners = (model for model, one in zip(context.models, row.values) if row.is_best(one))
+        contests.append(_Contest(row, tuple(winners)))
+    return [one for one in contests if one.winners]  # without metrics on which all are equal
 
 
 def _describe_wins(
