@@ -132,6 +132,7 @@ def test_metrics_that_can_run_with_the_inputs_at_hand():
     assert listed("--have", "truth", "--needs", "train") == set()
     # Of train and propensities one is enough.
     assert listed("--have", "propensities") - bare == {
+        "IPS",
         "IPSRecall",
         "SNIPSRecall",
         "IPSDCG",
