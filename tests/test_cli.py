@@ -787,7 +787,7 @@ def test_checks_permissions_of_the_folder_first(folder, call):
     assert "no permission to write" in done.stderr and done.stdout == ""
 
 
-NO_METRICS, NO_CUTOFF = FLAGS, (*FLAGS, "-m", "nDCG")
+NO_CUTOFF = (*FLAGS, "-m", "nDCG")
 
 
 @pytest.mark.parametrize(
@@ -804,7 +804,6 @@ NO_METRICS, NO_CUTOFF = FLAGS, (*FLAGS, "-m", "nDCG")
             "Recommendation lists are given by name: weft check --recs good.Parquet.gz",
         ),
         (["evaluate", "--truth", "test.csv"], "--recs must be given"),
-        (NO_METRICS, "--metrics"),
         (NO_CUTOFF, "--top-k"),
         ([*NO_CUTOFF, "-k", "0"], "--top-k"),
         ([*NO_CUTOFF, "-k", "5,x"], "--top-k x; cut-offs are whole numbers"),
@@ -1587,11 +1586,102 @@ def test_metrics_explains_names_with_a_cutoff_or_parameters(tmp_path, call):
     assert call("metrics", "f1(beta=2)@10", cwd=tmp_path).stdout == expected
 
 
-def test_missing_metrics_of_options_name_the_option(folder, call):
-    done = call("evaluate", "--recs", "good.csv", "--truth", "test.csv", cwd=folder, code=2)
-    assert done.stderr == (
-        "error: no metrics are given; give --metrics, such as -m nDCG,Recall -k 10.\n"
+def test_default_metrics(folder, call):
+    (folder / "run.yaml").write_text("data: {truth: test.csv}\nmodels: {good: good.csv}\n")
+    hint = "nDCG and Recall: the default; choose others with --metrics."
+    for files in (["--recs", "good.csv", "--truth", "test.csv"], ["run.yaml"]):
+        for cutoffs, k in (([], 10), (["-k", "2"], 2)):
+            done = call("evaluate", *files, *cutoffs, "--format", "csv", cwd=folder)
+            assert printed_values(done) == {
+                ("good", name): value for name, value in in_python(folder, "good", top_k=k).items()
+            }
+            assert hint in done.stderr
+    done = call("evaluate", "run.yaml", "--gate", "MRR@2 > 0", "--format", "csv", cwd=folder)
+    assert {name for _, name in printed_values(done)} == {"MRR@2"} and hint not in done.stderr
+
+
+def test_slices_of_columns_of_one_file(folder, call):
+    (folder / "users.csv").write_text("user,gender,age\nann,F,30\nbob,M,40\ncat,F,50\n")
+    slices = ["gender=users.csv:gender", "age=bins(35) of users.csv:age"]
+    flags = [word for one in slices for word in ("--slice", one)]
+    call(*BRIEF, *flags, "--out", "results", cwd=folder)
+    (folder / "run.yaml").write_text(
+        "data: {truth: test.csv}\nmodels: {good: good.csv}\nevaluation:\n  metrics: nDCG\n"
+        "  top_k: 2\n  slices:\n    gender: users.csv:gender\n"
+        "    age: {of: 'users.csv:age', by: bins(35)}\n"
     )
+    call("evaluate", "run.yaml", "--out", "yaml", cwd=folder)
+    users = pl.read_csv(folder / "users.csv")
+    expected = in_python(
+        folder,
+        "good",
+        slices={
+            "gender": users.select("user", "gender"),
+            "age": {"of": users.select("user", "age"), "by": "bins(35)"},
+        },
+    ).slices
+    names = ["slice", "group", "metric", "k"]
+    for out, values in (("results", expected), ("yaml", expected.filter(metric="nDCG", k=2))):
+        found = weft.load_result(folder / out / "good.json").slices
+        assert found.sort(names).equals(values.sort(names))
+    (folder / "kinds.csv").write_text(
+        "item,name,kind\ntea,Tea,drink\nrye,Rye,grain\noat,Oat,grain\n"
+    )
+    call(*BRIEF, "--item-slice", "kind=kinds.csv:kind", "--out", "items", cwd=folder)
+    groups = weft.load_result(folder / "items" / "good.json").slices["group"]
+    assert set(groups) == {"drink", "grain"}
+    done = call(*BRIEF, "--slice", "gender=users.csv:sex", cwd=folder, code=2)
+    assert "has no column 'sex'" in done.stderr
+
+
+@pytest.fixture
+def registered():
+    """Metrics that a test registers are forgotten after it."""
+    registry.all_metrics()
+    before = dict(registry._classes)
+    yield
+    registry._classes.clear()
+    registry._classes.update(before)
+    registry.canonical_name.cache_clear()
+
+
+OWN_METRIC = """import weft
+@weft.register
+class HitsOfCommand(weft.UserAverageTopKMetric):
+    "Hits in the list."
+    higher_is_better = True
+    def compute_scores(self, preds, target, top_k_rel, **kwargs):
+        return top_k_rel.sum(dim=1)
+"""
+
+
+@pytest.mark.parametrize("named", ["own.py", "own", "deep/own.py"])
+def test_custom_modules(folder, call, registered, named):
+    (folder / "deep").mkdir()
+    for place in ("own.py", "deep/own.py"):
+        (folder / place).write_text(OWN_METRIC)
+    option = ("--custom-modules", named, "-m", "HitsOfCommand", "-k", "2")
+    done = call(*FLAGS, *option, "--format", "csv", cwd=folder)
+    assert printed_values(done)[("good", "HitsOfCommand@2")] == pytest.approx(1)
+    # Files are relative to the current folder, not to that of the configuration.
+    (folder / "configs").mkdir()
+    (folder / "configs" / "run.yaml").write_text(
+        "data: {truth: ../test.csv}\nmodels: {good: ../good.csv}\n"
+    )
+    done = call("evaluate", "configs/run.yaml", *option, "--format", "csv", cwd=folder)
+    assert printed_values(done)[("good", "HitsOfCommand@2")] == pytest.approx(1)
+    checked = call("check", *FLAGS[1:], *option, "--format", "json", cwd=folder)
+    assert json.loads(checked.stdout)["values"]["good"] == {"HitsOfCommand@2": 1.0}
+    shown = call("metrics", "HitsOfCommand", "--custom-modules", named, cwd=folder)
+    assert "Hits in the list." in shown.stdout
+
+
+def test_custom_modules_that_cannot_be_imported(folder, call):
+    option = ("--custom-modules", "nowhere.py", "-m", "nDCG", "-k", "2")
+    done = call(*FLAGS, *option, cwd=folder, code=2)
+    assert "there is no file" in done.stderr and "--custom-modules" in done.stderr
+    done = call("metrics", "--custom-modules", "nowhere", cwd=folder, code=2)
+    assert "there is no module 'nowhere'" in done.stderr
 
 
 def test_warns_if_lists_are_the_truth(folder, call):

@@ -613,8 +613,8 @@ MISTAKES = [
     ),
     (
         "evaluation: {slices: {gender: 4}}",
-        "1:31: evaluation.slices.gender: got 4, expected 'quantiles(4)', 'bins(5, 20)', the path "
-        "of a file (user, label),",
+        "1:31: evaluation.slices.gender: got 4, expected 'quantiles(4)', 'bins(5, 20)', a file "
+        "(user, label), a column of a file such as users.csv:gender,",
     ),
     (
         "evaluation: {slices: {gender: none.csv}}",

@@ -7,6 +7,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from weft.config import load
+from weft.config.sections import split_column
 from weft.metrics import registry
 from weft.metrics.profiles import PROFILES
 from weft.metrics.registry import built_in_metrics, find_metric
@@ -115,6 +116,7 @@ def paths_in(document):
     slices = {**evaluation.get("slices", {}), **evaluation.get("item_slices", {})}
     for groups in slices.values():
         file = groups.get("of", groups.get("path")) if isinstance(groups, dict) else groups
+        file = split_column(file)[0]
         if file.endswith(".csv"):
             yield file
     if "reader" in document:

@@ -9,6 +9,7 @@ import typer
 from weft.cli.error_handling import Debug, print_text
 from weft.cli.evaluate_command import load_configuration
 from weft.cli.options import (
+    CUSTOM_MODULES,
     FILE_OPTIONS,
     READING_OPTIONS,
     ConfigPath,
@@ -28,6 +29,7 @@ _FORMATS = ("table", "json")
         "metrics", "top_k", "relevance_threshold", "implicit", "feature_separator", "profile"
     ),
     *READING_OPTIONS,
+    CUSTOM_MODULES,
 )
 def check(
     config: ConfigPath = None,

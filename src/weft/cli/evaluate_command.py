@@ -15,6 +15,7 @@ import typer
 from weft.cli.error_handling import EXIT_FAILED_GATE, TORCHRUN, Debug, print_text, process_rank
 from weft.cli.flags import command_line_style, configuration_from_flags
 from weft.cli.options import (
+    CUSTOM_MODULES,
     ENGINE_OPTIONS,
     FILE_OPTIONS,
     GATE_OUTPUTS,
@@ -43,6 +44,7 @@ from weft.cli.output import (
     print_written,
     show_progress,
 )
+from weft.evaluation.setting_defaults import DEFAULT_METRICS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,6 +64,7 @@ _TABLE_SUFFIXES = {".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".inter", ".trec
     *READING_OPTIONS,
     *ENGINE_OPTIONS,
     REPORT_TITLE,
+    CUSTOM_MODULES,
     *GATE_OUTPUTS,
     GUARD_CSV,
 )
@@ -78,7 +81,8 @@ def evaluate(
 ) -> None:
     """Evaluate recommendation files: a table with intervals, result files, a report, gates for CI.
 
-    With a YAML file, with options only, or with options that replace values of the file.
+    With a YAML file, with options only, or with options that replace values of the file. Without
+    metrics, nDCG and Recall at 10.
 
     \b
     weft evaluate --recs als.csv --truth test.csv -m nDCG,Recall -k 10,20
@@ -88,6 +92,7 @@ def evaluate(
     weft evaluate config.yaml --report report.html
     weft evaluate config.yaml --engine spark --address spark://head:7077
     """
+    from weft.config.run import with_default_metrics
     from weft.errors import check_choice
 
     chosen = check_choice("format", format, RESULT_FORMATS)
@@ -100,10 +105,14 @@ def evaluate(
         configuration = load_configuration("weft evaluate", config, options)
         configuration = _with_outputs(configuration, outputs, overwrite=overwrite)
         configuration, ready_gates = _prepare_gates(configuration, config, gates or [])
+        configuration, has_default = with_default_metrics(configuration)
         outcome, files = _run(configuration, ready_gates, step, guard_csv=guard_csv)
         if process_rank():  # the first process reports the results
             return
     _print_outcome(console, outcome, chosen, guard_csv=guard_csv)
+    if has_default:
+        names = " and ".join(DEFAULT_METRICS)
+        console.print(f"{names}: the default; choose others with --metrics.", style="dim")
     written: list[object] = list(files)
     if files and configuration.evaluation.per_user:
         written[-1] = f"{files[-1]} (with values per user)"

@@ -17,7 +17,7 @@ from weft._choices import CandidatePool, choices
 from weft._input_kinds import BUILT_IN_INPUTS, SIDE_INPUTS
 from weft.config.document import parse_repr
 from weft.config.evaluation_section import ITEM_RULE
-from weft.config.sections import DataFiles
+from weft.config.sections import DataFiles, split_column
 from weft.errors import SettingError, did_you_mean, python_style
 from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.names import unquoted_characters
@@ -140,6 +140,8 @@ def configuration_from_flags(options: dict[str, Any]) -> dict[str, Any]:
         "item_slices": partial(_split_item_slices, reading=reading),
     }
     evaluation |= {key: read(evaluation[key]) for key, read in readers.items() if key in evaluation}
+    if modules := options.get("custom_modules"):
+        evaluation["custom_modules"] = locate_modules(modules)
     models = split_models(options["models"])
     engine = {"engine": "name", "address": "address", "parts": "parts"}
     sections: dict[str, dict[str, Any]] = {
@@ -221,13 +223,18 @@ def _is_candidates_file(text: str) -> bool:
 
 
 def _split_slices(texts: Sequence[str], reading: FileFlags) -> dict[str, Any]:
-    """Return `NAME=quantiles(4)`, `NAME=FILE` and `NAME=quantiles(4) of FILE` by name."""
+    """Return `NAME=quantiles(4)`, `NAME=FILE` and `NAME=quantiles(4) of FILE` by name.
+
+    A file may be a column of a file: `users.csv:gender`.
+    """
     slices: dict[str, Any] = {}
-    expected = "activity=quantiles(4), gender=gender.csv or 'age=bins(18, 65) of ages.csv'"
+    expected = (
+        "activity=quantiles(4), gender=users.csv:gender or 'age=bins(18, 65) of users.csv:age'"
+    )
     for name, groups in _split_groups(texts, "--slice", expected).items():
         expression = _SLICE.fullmatch(groups)
         by, path = (expression[1], expression[2]) if expression else (None, groups)
-        file = None if path is None else reading.describe("user_groups", Path(path))
+        file = None if path is None else _describe_slice_file(path, "user_groups", reading)
         slices[name] = _without_none({"by": by, "of": file})
     return slices
 
@@ -235,13 +242,13 @@ def _split_slices(texts: Sequence[str], reading: FileFlags) -> dict[str, Any]:
 def _split_item_slices(texts: Sequence[str], reading: FileFlags) -> dict[str, Any]:
     """Return `NAME=head_tail` and other rules, `NAME=FILE` and `NAME=bins(5) of FILE` by name."""
     slices: dict[str, Any] = {}
-    expected = "tail=head_tail, genre=genres.csv or 'year=bins(1990, 2010) of years.csv'"
+    expected = "tail=head_tail, genre=items.csv:genre or 'year=bins(1990, 2010) of items.csv:year'"
     for name, groups in _split_groups(texts, "--item-slice", expected).items():
         cut, is_rule = _SLICE.fullmatch(groups), ITEM_RULE.fullmatch(groups)
         by, path = (cut[1], cut[2]) if cut else (None, groups)
         if cut is None and is_rule is not None:
             by, path = groups, None
-        file = None if path is None else reading.describe("item_clusters", Path(path))
+        file = None if path is None else _describe_slice_file(path, "item_clusters", reading)
         slices[name] = _without_none({"by": by, "of": file})
     return slices
 
@@ -259,6 +266,29 @@ def _split_groups(texts: Sequence[str], flag: str, expected: str) -> dict[str, s
             )
         groups[name] = rule
     return groups
+
+
+def _describe_slice_file(text: str, kind: str, reading: FileFlags) -> dict[str, Any]:
+    """Return the file of `users.csv` or `users.csv:gender` as a configuration describes it."""
+    path, column = split_column(text)
+    file = reading.describe(kind, Path(path))
+    if column is not None:
+        file["columns"] = {**file.get("columns", {}), "label": column}
+    return file
+
+
+def locate_modules(names: Sequence[str]) -> list[str]:
+    """Return modules with the full paths of their files, which are relative to the current folder.
+
+    Names without a file there are those of installed modules.
+    """
+    return [_locate_module(name) for name in names]
+
+
+def _locate_module(name: str) -> str:
+    is_path = name.endswith(".py") or "/" in name or os.sep in name
+    path = Path(name if is_path else name.replace(".", "/") + ".py").expanduser()
+    return str(path.absolute()) if is_path or path.is_file() else name
 
 
 # --------------------------------------------------------------------------------------------------

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from weft.cli.error_handling import Debug
-from weft.cli.options import complete_metrics
+from weft.cli.flags import locate_modules
+from weft.cli.options import CUSTOM_MODULES, add_options, complete_metrics
 
 if TYPE_CHECKING:
     from weft.metrics.base.metric import BaseMetric
@@ -45,6 +46,7 @@ _Profiles = Annotated[
 ]
 
 
+@add_options(CUSTOM_MODULES)
 def metrics(
     name: _Name = None,
     family: _Family = None,
@@ -52,6 +54,7 @@ def metrics(
     have: _Have = None,
     profiles: _Profiles = False,
     debug: Debug = False,
+    **options: Any,
 ) -> None:
     """List the metrics, search for some, or explain one.
 
@@ -62,11 +65,16 @@ def metrics(
     weft metrics --family accuracy --have lists
     weft metrics --needs train
     weft metrics MAP --profiles
+    weft metrics MyMetric --custom-modules my_metrics.py
     """
     from weft.metrics.names import parse_name
     from weft.metrics.registry import all_metrics, find_metric
     from weft.report.definitions import search_metrics
 
+    if modules := options["custom_modules"]:
+        from weft.config.custom_modules import import_modules
+
+        import_modules(locate_modules(modules))
     is_filtered = any(option is not None for option in (family, needs, have))
     found = all_metrics() if name is None else []
     if name is not None:

@@ -227,6 +227,13 @@ READING_OPTIONS = [
         rich_help_panel="Reading files",
     ),
 ]
+CUSTOM_MODULES = declare(
+    "custom_modules",
+    list[str] | None,
+    "--custom-modules",
+    metavar="MODULE",
+    help="A Python module, or a .py file, that registers metrics; may be repeated.",
+)
 ENGINE_OPTIONS = [
     declare_choice(
         "engine",

@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,6 +31,12 @@ def import_custom_modules(document: Document, folder: Path) -> None:
             with document.collect(("evaluation", "custom_modules", index)):
                 modules[index] = _import(name, folder)
     evaluation["custom_modules"] = modules
+
+
+def import_modules(names: Sequence[str]) -> None:
+    """Import modules by name or by the full path of their file."""
+    for name in names:
+        _import(name, Path())
 
 
 def _import(name: str, folder: Path) -> str:

@@ -97,11 +97,6 @@ class Document:
     _problem_keys: set[Keys] = field(default_factory=set)
     _warnings: list[tuple[tuple[int, int], str]] = field(default_factory=list)
 
-    @property
-    def is_from_options(self) -> bool:
-        """True if there is no file, only options of a command."""
-        return self.tree is None and self.override_style is not None
-
     def add_problem(self, keys: Keys, message: str, *, at_key: bool = False) -> None:
         """Add a problem of a value, or of the key itself. The message may refer to settings."""
         position, line = self._locate(keys, message, at_key=at_key)

@@ -23,6 +23,7 @@ from weft.config.sections import (
     is_text,
     locate,
     read_bool,
+    split_column,
 )
 from weft.errors import SettingError, check_float, setting_ref
 from weft.evaluation.setting_rules import one_of, split_candidates
@@ -169,8 +170,8 @@ class SliceSettings(Section):
     """
 
     expected = (
-        "'quantiles(4)', 'bins(5, 20)', the path of a file (user, label), or a mapping with of and "
-        "by"
+        "'quantiles(4)', 'bins(5, 20)', a file (user, label), a column of a file such as "
+        "users.csv:gender, or a mapping with of and by"
     )
     of: FileSettings | None = Field(
         default=None, description="A label per user, or with 'by' a number per user: user, label."
@@ -185,7 +186,11 @@ class SliceSettings(Section):
         if isinstance(value, str) and re.match(r"\s*(quantiles|bins)\b", value, re.IGNORECASE):
             return {"by": value}
         if isinstance(value, (str, Path)) or (isinstance(value, Mapping) and "path" in value):
-            return {"of": value}
+            value = {"of": value}
+        if isinstance(value, Mapping) and isinstance(value.get("of"), str):
+            path, column = split_column(value["of"])
+            if column is not None:
+                return {**value, "of": {"path": path, "columns": {"label": column}}}
         return value
 
     def argument(self, read: Callable[[FileSettings], Any]) -> Any:
@@ -242,7 +247,8 @@ class EvaluationSection(EvaluationSettings):
         expect_mapping("a mapping of slices, such as {activity: quantiles(4), gender: gender.csv}"),
     ] = Field(
         default_factory=dict,
-        description="Metrics by groups of users: {activity: quantiles(4), gender: gender.csv}.",
+        description="Metrics by groups of users: {activity: quantiles(4), gender: "
+        "users.csv:gender}.",
     )
     item_slices: Annotated[
         dict[str, ItemSliceSettings],

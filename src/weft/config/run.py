@@ -19,6 +19,7 @@ from weft.data.readers.pipes import check_pipes
 from weft.errors import InputError, SettingError, WeftError, setting_ref
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
+from weft.evaluation.setting_defaults import DEFAULT_METRICS, DEFAULT_TOP_K
 from weft.metrics.registry import find_input_kinds
 from weft.report.context import ReportContext
 from weft.report.result_folder import file_names
@@ -188,6 +189,19 @@ def _collect(result: Result) -> Result:
     return result.collected() if hasattr(result, "collected") else result
 
 
+def with_default_metrics(configuration: Configuration) -> tuple[Configuration, bool]:
+    """Return the configuration, with the default metrics if it has none, and whether it had none.
+
+    Cut-offs that are given stay.
+    """
+    evaluation = configuration.evaluation
+    if evaluation.all_metrics:
+        return configuration, False
+    updated = {"metrics": DEFAULT_METRICS, "top_k": evaluation.top_k or DEFAULT_TOP_K}
+    changed = evaluation.model_copy(update=updated)
+    return configuration.model_copy(update={"evaluation": changed}), True
+
+
 def check_complete(configuration: Configuration) -> None:
     """Raise `SettingError` if data, models or metrics are missing."""
     if configuration.data is None:
@@ -199,8 +213,6 @@ def check_complete(configuration: Configuration) -> None:
             "the configuration has no model to evaluate; add 'models:' with 'NAME: FILE' for each, "
             "or give --recs NAME=FILE."
         )
-    if not configuration.evaluation.all_metrics and configuration.document.is_from_options:
-        raise SettingError("no metrics are given; give --metrics, such as -m nDCG,Recall -k 10.")
     if not configuration.evaluation.all_metrics:
         raise SettingError(
             "the configuration has no metrics; add 'metrics: [nDCG, Recall]' to 'evaluation:', or "

@@ -31,6 +31,7 @@ from weft.diagnostics.rejected_rows import (
 )
 from weft.diagnostics.what_if import DraftFinding, EffectEvaluator, Inputs, leave_metrics_out
 from weft.errors import SettingError, UnknownParameter, check_choice, check_type, did_you_mean
+from weft.evaluation.setting_defaults import DEFAULT_METRICS, DEFAULT_TOP_K
 from weft.evaluation.setting_rules import read_metrics
 from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.registry import find_input_kinds
@@ -48,8 +49,6 @@ __all__ = [
     "check_configuration",
     "check_models",
 ]
-
-METRICS, TOP_K = ("nDCG", "Recall"), (10,)
 
 
 class CheckOptions(TypedDict, total=False):
@@ -72,8 +71,8 @@ def check(
     *,
     train: Any = None,
     items: Any = None,
-    metrics: Any = METRICS,
-    top_k: Iterable[int] | int | None = TOP_K,
+    metrics: Any = DEFAULT_METRICS,
+    top_k: Iterable[int] | int | None = DEFAULT_TOP_K,
     name: str = "lists",
     **options: Unpack[CheckOptions],
 ) -> CheckReport:
@@ -107,8 +106,8 @@ def check_models(
     *,
     train: Any = None,
     items: Any = None,
-    metrics: Any = METRICS,
-    top_k: Iterable[int] | int | None = TOP_K,
+    metrics: Any = DEFAULT_METRICS,
+    top_k: Iterable[int] | int | None = DEFAULT_TOP_K,
     begin: Callable[[str], None] = lambda step: None,
     **options: Unpack[CheckOptions],
 ) -> CheckReport:
@@ -238,13 +237,10 @@ def check_configuration(
 
     A file of candidates is ignored: the metrics are those of all items.
     """
-    from weft.config.run import check_complete, open_inputs
+    from weft.config.run import check_complete, open_inputs, with_default_metrics
 
+    configuration, _ = with_default_metrics(configuration)
     evaluation = configuration.evaluation
-    if not evaluation.all_metrics:
-        updated = {"metrics": METRICS, "top_k": evaluation.top_k or TOP_K}
-        evaluation = evaluation.model_copy(update=updated)
-        configuration = configuration.model_copy(update={"evaluation": evaluation})
     check_complete(configuration)
     assert configuration.data is not None
     data: dict[str, Any] = {name: file.file() for name, file in configuration.data.files().items()}

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from weft.metrics.profiles import Profile
 
 GAMMA = 0.1
+# Metrics and cut-offs of `weft check`, and of `weft evaluate` on the command line.
+DEFAULT_METRICS, DEFAULT_TOP_K = ("nDCG", "Recall"), (10,)
 DEFAULTS = {"empty_users": "skip", "missing_lists": "zero", "ties": "index"}
 
 
