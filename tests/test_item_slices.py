@@ -720,6 +720,26 @@ def test_a_wrong_option_is_refused(folder):
         assert done.code == 2 and message in " ".join(done.output.split()), done.output
 
 
+def test_gates_read_item_slices(folder):
+    words = ["evaluate", "--recs", "als.csv", "--truth", "truth.csv", "--train", "train.csv"]
+    words += ["-m", "nDCG", "-k", "5", "--item-slice", "tail=head_tail", "--per-user"]
+    done = run_weft([*words, "--out", "first"])
+    assert done.code == 0, done.output
+    value = weft.load_result(folder / "first" / "als.json").slice("tail")["value"][1]
+    low, high, file = f"{value - 0.01:.6f}", f"{value + 0.01:.6f}", "first/als.json"
+    for gate, code in {
+        f"nDCG@5[tail=tail] >= {low}": 0,
+        f"nDCG@5[tail=tail] >= {high}": 1,
+        f"nDCG@5[tail=tail] >= {file}": 0,
+        f"nDCG@5[tail=tail] not worse than {file} by 1 %": 1,
+        "nDCG@5[tial=tail] >= 0": 2,
+    }.items():
+        done = run_weft([*words, "--gate", gate, "--out", "second"])
+        assert done.code == code, (gate, done.output)
+        if "not worse" in gate:
+            assert "slice of relevant items" in " ".join(done.output.split())
+
+
 def test_reports_show_item_slices():
     text = html.unescape(EVALUATED.to_html())
     assert "item_slices={'label': labels, 'tail': 'head_tail(0.8)'" in text

@@ -263,7 +263,7 @@ def _prepare_gates(
         prepare_gates,
         models=list(configuration.models),
         profile=evaluation.profile,
-        slices=list(evaluation.slices),
+        slices=[*evaluation.slices, *evaluation.item_slices],
     )
     folder = Path() if config is None else config.parent
     gates = [*prepare(own, folder=folder), *prepare(added)]

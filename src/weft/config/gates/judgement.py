@@ -184,7 +184,7 @@ def _describe_undefined(gate: Gate, value: float, bound: float) -> str:
 
 
 def _slice_value(gate: Gate, result: Result, name: str) -> float:
-    """Return the value of a metric, over the group of users that the gate names."""
+    """Return the value of a metric, in the group of users or relevant items that the gate names."""
     if gate.slice is None:
         return result[name]
     slice_, group = gate.slice
@@ -200,7 +200,7 @@ def _slice_value(gate: Gate, result: Result, name: str) -> float:
     for row in rows.filter(rows["group"] == group).iter_rows(named=True):
         if name == row["metric"] or name == f"{row['metric']}@{row['k']}":
             return math.nan if row["value"] is None else float(row["value"])
-    raise _NotComparable(f"{name} has no value by groups of users")
+    raise _NotComparable(f"{name} has no value in the slice {slice_!r}")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -246,8 +246,13 @@ def _select_group(
     gate: Gate, result: Result, ours: Floats, theirs: Floats
 ) -> tuple[Floats, Floats]:
     """Return the values of the users of the gate's group, by their labels in the result."""
-    assert gate.slice is not None and result.user_labels is not None
+    assert gate.slice is not None
     column, group = slice_column(gate.slice[0]), gate.slice[1]
+    if result.user_labels is None or column not in result.user_labels.columns:
+        raise _NotComparable(
+            f"{gate.slice[0]!r} is a slice of relevant items, which has no values per user to "
+            f"pair; compare its value with a number, or with a file by '>=' or '<='"
+        )
     is_member = (result.user_labels[column] == group).fill_null(value=False).to_numpy()
     members = np.flatnonzero(is_member)  # rows of the result come first among all users
     return ours[members], theirs[members]
