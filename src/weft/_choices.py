@@ -40,7 +40,9 @@ ProfileName = Literal[
 ]
 FileFormat = Literal["csv", "tsv", "parquet", "jsonl", "json", "recbole", "trec"]
 IdType = Literal["auto", "string", "integer"]
-TestName = Literal["paired_t", "wilcoxon", "randomization", "sign", "kruskal", "mann_whitney"]
+TestName = Literal[
+    "paired_t", "wilcoxon", "randomization", "sign", "kruskal", "mann_whitney", "bootstrap"
+]
 Alternative = Literal["two-sided", "greater", "less"]
 CorrectionName = Literal["none", "bonferroni", "holm", "fdr"]
 CorrectionFamily = Literal["test", "metric", "pair", "all"]

@@ -53,7 +53,8 @@ _SETTINGS = [
         list[str] | None,
         "--test",
         "-t",
-        help=f"Significance tests: {', '.join(TESTS)}; may be repeated. Default: paired_t.",
+        help=f"Significance tests: {', '.join(TESTS)}; may be repeated. Default: paired_t, "
+        "and bootstrap for metrics without values per user.",
         autocompletion=complete_words(*TESTS),
     ),
     declare_choice(
@@ -87,7 +88,7 @@ _ResultPaths = Annotated[
     list[Path],
     typer.Argument(
         metavar="RESULT.json...",
-        help="Two or more result files with values per user.",
+        help="Two or more result files, with values per user or bootstrap resamples.",
         show_default=False,
     ),
 ]
@@ -107,7 +108,8 @@ def compare(
     Shows differences with intervals, p-values that are adjusted for multiple tests, and effect
     sizes.
 
-    The results must have values per user: weft evaluate ... --out DIR --per-user writes them.
+    The results must have values per user: weft evaluate ... --out DIR --per-user writes them. With
+    --bootstrap 1000, metrics such as Gini are compared, too.
 
     \b
     weft compare results/als.json results/pop.json
@@ -128,7 +130,7 @@ def compare(
 
     console = open_console(stderr=chosen != "table")
     options["metrics"] = options["metrics"] and split_names(options["metrics"])
-    options["tests"] = options["tests"] or ["paired_t"]
+    options["tests"] = options["tests"] or None
     comparison = compare_results([load_result(path) for path in results], **options)
     files: dict[Path, Writer] = {}
     if out is not None:

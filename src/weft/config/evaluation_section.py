@@ -41,6 +41,7 @@ _TESTS = {
     "sign_test": "sign",
     "kruskal_test": "kruskal",
     "whitney_u_test": "mann_whitney",
+    "bootstrap_test": "bootstrap",
 }
 
 
@@ -131,6 +132,10 @@ class SignificanceSettings(Section):
     )
     sign_test: Bool = Field(
         default=False, description="The sign test: the number of users who win, and who lose."
+    )
+    bootstrap_test: Bool = Field(
+        default=False,
+        description="The paired bootstrap test of every metric, which needs evaluation.bootstrap.",
     )
     corrections: CorrectionSettings = Field(
         default_factory=CorrectionSettings, description="Corrections for multiple tests."

@@ -7,6 +7,7 @@ that metrics that count users keep their meaning.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,20 +15,23 @@ from statistics import NormalDist
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.evaluation.contributions import ContributionStore, WeightedSums
 from weft.evaluation.resample_weights import (
     Floats,
+    KeepGroup,
     LeaveGroupOut,
     PoissonWeights,
+    UserDigest,
     UserWeights,
     rows_per_block,
 )
 from weft.metrics.mean_sums import MEAN_SUMS
 from weft.metrics.state_layout import StateLayout
 
-_JACKKNIFE_GROUPS = 200  # instead of single users, for metrics that are not means
+JACKKNIFE_GROUPS = 200  # instead of single users, for metrics that are not means
 _ROUNDING = 1e-11  # relative differences up to this count as equal
 
 
@@ -122,28 +126,43 @@ class Resampler:
         """Return the means `[resamples, columns]` and formulas `[resamples, num_formulas]`."""
         return self._compute(PoissonWeights(seed, 0, resamples))
 
-    def accelerations(self) -> tuple[Floats, Floats]:
-        """Return the accelerations of the means and of the formulas.
+    def leave_groups_out(self) -> tuple[Floats, Floats]:
+        """Return means and formulas without each of up to 200 groups of users in turn."""
+        edges = self._group_edges(JACKKNIFE_GROUPS)
+        return self._compute(LeaveGroupOut(edges, 0, len(edges) + 1))
 
-        Means leave out each user in turn, formulas groups of users.
-        """
-        return self._mean_accelerations(), self._formula_accelerations()
-
-    def _mean_accelerations(self) -> Floats:
+    def mean_accelerations(self) -> Floats:
+        """Return the accelerations of the means, for which each user is left out in turn."""
         full = self._store.weighted_sums(LeaveGroupOut.none(), terms=False)
         sums, counts = full.sums[0], full.counts[0]
         moments = self._store.jackknife_moments(sums, counts)
         return moments.acceleration(_ROUNDING * counts / np.maximum(moments.users, 1))
 
-    def _formula_accelerations(self) -> Floats:
-        if self._num_formulas == 0:
-            return np.empty(0)
+    def digest_users(self) -> str:
+        """Return a digest of the set of the users."""
+        totals = self._store.weighted_sums(UserDigest(), terms=False).total
+        numbers = np.array([self._store.users, *totals.astype(np.int64)], dtype="<i8")
+        return f"sha256:{hashlib.sha256(numbers.tobytes()).hexdigest()}"
+
+    def group_terms(self, groups: int) -> Iterator[tuple[int, Floats]]:
+        """Yield blocks of the terms of single groups of users: the first group, `[terms, groups]`.
+
+        There are as many groups as users if these are fewer.
+        """
+        edges = self._group_edges(groups)
+        weights = KeepGroup(edges, 0, len(edges) + 1)
+        section = self._layout.other_sums
+        step = rows_per_block(section.stop - section.start)
+        for first in range(0, weights.num_rows, step):
+            block = weights.block(first, first + step)
+            yield first, self._store.weighted_sums(block, terms=True).terms
+
+    def _group_edges(self, groups: int) -> NDArray[np.int64]:
+        """Return the hashes at which groups of users of nearly equal size begin, but the first."""
         users = self._store.users
-        groups = min(users, _JACKKNIFE_GROUPS)
+        groups = min(users, groups)
         starts = -(-np.arange(1, groups, dtype=np.int64) * users // groups)
-        edges = self._store.hashes().select(starts)
-        _, left_out = self._compute(LeaveGroupOut(edges, 0, groups))
-        return np.array([group_acceleration(column) for column in left_out.T])
+        return self._store.hashes().select(starts)
 
     def _compute(self, weights: UserWeights) -> tuple[Floats, Floats]:
         """Return means and formulas under each row of weights, computed in blocks of rows."""

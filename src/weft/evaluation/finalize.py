@@ -22,6 +22,7 @@ from weft.evaluation.counts import items_without
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.notes import interval_notes, state_notes
 from weft.evaluation.rating_notes import large_rating_notes
+from weft.evaluation.resamples import Resamples, resample_metrics
 from weft.evaluation.result import FRAMES, Result, slice_column
 from weft.evaluation.state import EvaluationState
 from weft.metrics.accumulators import ItemExposure
@@ -75,10 +76,19 @@ def finalize(
         return _undefined_result(values, evaluator, report, counts)
     warnings = list(large_rating_notes(metric_set, counts)) if counts["large_ratings"] else []
     notes = state_notes(evaluator, state, counts, values)
+    kept = None
     if settings.bootstrap is not None:
         if contributions is None and local is not None:
             contributions = LocalContributions(local)
-        values, further = _add_intervals(values, evaluator, settings.bootstrap, contributions)
+        kept = resample_metrics(
+            metric_set,
+            contributions,
+            values,
+            resamples=settings.bootstrap,
+            seed=evaluator.rule.seed,
+            items=report.items,
+        )
+        values, further = _add_intervals(values, kept)
         notes += further
     tables = user_tables(state, evaluator, report.users) if settings.per_user else (None, None)
     exposure, popularity = exposure_frames(metric_set.layout, view, evaluator.inputs.get("train"))
@@ -95,6 +105,7 @@ def finalize(
         popularity=popularity,
         user_labels=tables[1],
         lists=list_table(state, report) if settings.keep_lists else None,
+        resamples=kept and kept[0],
         prefix=evaluator.prefix,
         postfix=evaluator.postfix,
     )
@@ -191,25 +202,24 @@ def _first_rows(state: EvaluationState) -> Tensor | None:
 
 
 def _add_intervals(
-    values: tuple[MetricValue, ...],
-    evaluator: Evaluator,
-    resamples: int,
-    contributions: ContributionStore | None,
+    values: tuple[MetricValue, ...], kept: tuple[Resamples, Floats] | None
 ) -> tuple[tuple[MetricValue, ...], list[str]]:
-    """Return the values with bootstrap intervals, and notes about these."""
-    metric_set = evaluator.metric_set
-    resampled = metric_set.resample(contributions, values, resamples, evaluator.rule.seed)
-    if not resampled:
+    """Return the values with bootstrap intervals, and notes about these.
+
+    `kept` are resamples with accelerations; None if the users cannot be resampled."""
+    if kept is None:
         return values, [
             "fewer than two users cannot be resampled: there are no bootstrap intervals"
         ]
+    resamples, accelerations = kept
+    columns = dict(zip(resamples.names, zip(resamples.values.T, accelerations.tolist())))
     intervals = {
-        value.name: bootstrap_interval(value.value, *resampled[value.name])
+        value.name: bootstrap_interval(value.value, *columns[value.name])
         for value in values
-        if value.name in resampled and (value.users is None or value.users > 1)
+        if value.name in columns and (value.users is None or value.users > 1)
     }
     values = tuple(_with_interval(value, intervals.get(value.name)) for value in values)
-    return values, list(interval_notes(values, intervals, resamples))
+    return values, list(interval_notes(values, intervals, len(resamples.values)))
 
 
 def _with_interval(value: MetricValue, interval: BootstrapInterval | None) -> MetricValue:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,10 +16,7 @@ from weft.data import Labels
 from weft.data.forks import check_fork
 from weft.data.truth_groups import TruthGroups
 from weft.errors import InputError
-from weft.evaluation.bootstrap import Resampler
-from weft.evaluation.contributions import ContributionStore
 from weft.evaluation.metric_value import MetricValue
-from weft.evaluation.resample_weights import Floats
 from weft.evaluation.result import SLICE_COLUMNS, frame_schema
 from weft.evaluation.state import MetricStates
 from weft.metrics.accumulators import Accumulator, ItemExposure
@@ -39,7 +35,6 @@ if TYPE_CHECKING:
 
 
 MetricClasses = Mapping[MetricSpec, type[BaseMetric]]
-_LabelledSpec = tuple[MetricSpec, tuple[str, ...]]  # a metric, and the labels of one of its values
 
 
 @dataclass(frozen=True)
@@ -298,55 +293,6 @@ class MetricSet:
             )
             yield (*group, *(getattr(value, column) for column in SLICE_COLUMNS[2:]))
 
-    def resample(
-        self,
-        contributions: ContributionStore | None,
-        values: tuple[MetricValue, ...],
-        resamples: int,
-        seed: int,
-    ) -> dict[str, tuple[Floats, float]]:
-        """Return by name the values in all resamples of the users, `[resamples]`, and the
-        acceleration. Empty for fewer than two users.
-        """
-        if contributions is None or contributions.users < 2:
-            return {}
-        means = {
-            str(spec): self.layout.mean_column(formula.accumulators()[0], spec.k)
-            for spec, formula in self.formulas.items()
-            if _is_mean(formula)
-        }
-        others = self._find_others(values)
-        compute = partial(self._compute_others, list(others.values()))
-        resampler = Resampler(contributions, self.layout, compute, len(others))
-        tables, accelerations = resampler.resample(resamples, seed), resampler.accelerations()
-        columns = (means, {name: column for column, name in enumerate(others)})
-        return {
-            name: (table[:, column], float(acceleration[column]))
-            for table, acceleration, named in zip(tables, accelerations, columns)
-            for name, column in named.items()
-        }
-
-    def _find_others(self, values: Iterable[MetricValue]) -> dict[str, _LabelledSpec]:
-        """Return the metrics and labels of the values of formulas that are no means, by name."""
-        specs = {str(spec): spec for spec, one in self.formulas.items() if not _is_mean(one)}
-        return {
-            value.name: (specs[value.plain_name], value.cell)
-            for value in values
-            if value.plain_name in specs
-        }
-
-    def _compute_others(self, labelled: Sequence[_LabelledSpec], sums: Tensor) -> Floats:
-        """Return the values of metrics with labels from a vector of sums, `[values]`.
-
-        They are no means over users. NaN for a label that these sums do not have."""
-        view_at = self.layout.view(sums)
-        computed: dict[_LabelledSpec, float] = {}
-        for spec, formula in self.formulas.items():
-            if not _is_mean(formula):
-                for labels, value in formula.all_values(view_at(spec.k)).items():
-                    computed[spec, tuple(map(str, labels))] = float(value)
-        return np.array([computed.get(key, math.nan) for key in labelled])
-
 
 def _compute_stateful(metric: BaseMetric, states: MetricStates) -> ComputedValue:
     """Return the value of a metric for some states; the metric keeps its own."""
@@ -361,10 +307,6 @@ def _compute_stateful(metric: BaseMetric, states: MetricStates) -> ComputedValue
     return ComputedValue(
         values.pop((), None), users=None if users is None else int(users), by_label=values
     )
-
-
-def _is_mean(metric: SummedMetric) -> bool:
-    return isinstance(metric, UserMeanMetric) and metric.is_user_mean
 
 
 def _check_finite(spec: MetricSpec, metric: BaseMetric, value: Tensor) -> float:

@@ -8,7 +8,7 @@ the users can be resampled separately.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol
 
@@ -94,7 +94,38 @@ class LeaveGroupOut:
         return weights
 
     def block(self, start: int, stop: int) -> LeaveGroupOut:
-        return LeaveGroupOut(self.edges, self.start + start, min(self.start + stop, self.stop))
+        return replace(self, start=self.start + start, stop=min(self.start + stop, self.stop))
+
+
+class KeepGroup(LeaveGroupOut):
+    """Weights that are 1 for one group of the users in turn, and 0 for all others."""
+
+    def compute(self, keys: Tensor) -> Floats:
+        return 1 - super().compute(keys)
+
+
+@dataclass(frozen=True)
+class UserDigest:
+    """Weights of which the totals identify the set of the users, whatever their order.
+
+    The rows `start` to `stop - 1` of four are 16 bits of a hash of each user: their sums are exact
+    for up to 2^37 users.
+    """
+
+    start: int = 0
+    stop: int = 4
+
+    @property
+    def num_rows(self) -> int:
+        return self.stop - self.start
+
+    def compute(self, keys: Tensor) -> Floats:
+        shifts = 16 * np.arange(self.start, self.stop)[:, None]
+        weights: Floats = ((jackknife_hashes(keys) >> shifts) & 0xFFFF).astype(np.float64)
+        return weights
+
+    def block(self, start: int, stop: int) -> UserDigest:
+        return UserDigest(self.start + start, min(self.start + stop, self.stop))
 
 
 def jackknife_hashes(keys: Tensor) -> NDArray[np.int64]:

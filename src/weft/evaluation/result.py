@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import polars as pl
     from torch import Tensor
 
+    from weft.evaluation.resamples import Resamples
+
 FORMAT = "weft-result"
 VERSION = 1
 _VALUE_COLUMNS = ("metric", "k", "value", "std_error", "ci_low", "ci_high", "users")
@@ -79,6 +81,9 @@ class Result(ReportMixin, Mapping[str, float]):
     recommended share `items` of the catalogue receives the share `recommendations`, from (0, 0) to
     (1, 1). `popularity` (k, low, high, items, interactions, recommendations) counts the items with
     `low` to `high` train interactions, their train interactions and their recommendations.
+
+    With a bootstrap, `resamples` has the values of all metrics in each resample
+    (`resamples.to_frame()`), with which `weft.compare` tests differences.
     """
 
     entries: tuple[MetricValue, ...]
@@ -93,6 +98,7 @@ class Result(ReportMixin, Mapping[str, float]):
     popularity: pl.DataFrame | None = None
     user_labels: pl.DataFrame | None = None
     lists: pl.DataFrame | None = None
+    resamples: Resamples | None = None
     prefix: str = ""  # of the names in `to_tensors`
     postfix: str = ""
 
@@ -226,7 +232,7 @@ class Result(ReportMixin, Mapping[str, float]):
         return self.slices.filter(pl.col("slice") == name)
 
     def save(self, path: str | Path) -> Path:
-        """Write the result as JSON, and tables about users as Parquet files in the same folder.
+        """Write the result as JSON, and its large tables as Parquet files in the same folder.
 
         All files are written, or none. `weft.load_result` reads them.
         """
@@ -251,6 +257,7 @@ class Result(ReportMixin, Mapping[str, float]):
             "settings": dict(self.settings),
             "provenance": dict(self.provenance),
             "per_user": None,
+            **({} if self.resamples is None else {"resampling": self.resamples.to_dict()}),
             **{
                 name: [nan_to_none(row) for row in table.iter_rows(named=True)]
                 for name in FRAMES

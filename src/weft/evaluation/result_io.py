@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from weft.evaluation.document_fields import (
     reject,
 )
 from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.resamples import Resamples
 from weft.evaluation.result import FORMAT, FRAMES, VERSION, Result, frame_schema
 from weft.evaluation.table_digests import digest_table, write_table
 
@@ -36,6 +37,9 @@ _USER_TABLES = {
     "user_labels": "labels of the users",
     "lists": "recommendation lists",
 }
+# Tables of resamples, which have files as well.
+_RESAMPLE_TABLES = {"resamples": "bootstrap resamples", "exposure_parts": "exposures of items"}
+_TABLES = _USER_TABLES | _RESAMPLE_TABLES
 _NAME_BYTES = 255  # of a file, as file systems allow
 _PROVENANCE = {"fingerprint", "ids", "files", "configuration"}  # fields that have fields
 _DIGESTS = "digests"  # key of the tables' digests in the JSON file
@@ -50,6 +54,8 @@ def result_files(
     that become folders.
     """
     tables = {name: table for name in _USER_TABLES if (table := getattr(result, name)) is not None}
+    if result.resamples is not None:
+        tables |= result.resamples.to_tables()
     folders = folders or {}
     digests: dict[str, str] = {}
     document = result.to_dict()
@@ -100,16 +106,39 @@ def load_result(path: str | Path) -> Result:
     except InputError as error:
         raise InputError(f"{path}: {error} Evaluate again.") from None
     notes = fields.pop("notes")
+    tables = {}
     for table, file in files.items():
         if file is None:
             continue
-        fields[table] = _read_table(path.with_name(file), digests.get(table), path)
-        if fields[table] is None:
+        found = _read_table(path.with_name(file), digests.get(table), path, table)
+        if found is None:
             notes.append(
-                f"the {_USER_TABLES[table]} were saved as {file}, which is not in the folder of "
+                f"the {_TABLES[table]} were saved as {file}, which is not in the folder of "
                 f"{path.name}"
             )
+        else:
+            tables[table] = found
+    fields |= {name: tables[name] for name in _USER_TABLES if name in tables}
+    if "resamples" in tables:
+        fields["resamples"] = _read_resamples(path, document, tables, fields["values"])
     return Result(notes=tuple(notes), **fields)
+
+
+def _read_resamples(
+    path: Path,
+    document: Mapping[str, Any],
+    tables: Mapping[str, pl.DataFrame],
+    values: Sequence[MetricValue],
+) -> Resamples:
+    """Return the resamples of a result. Raises `InputError` for fields that are wrong."""
+    try:
+        resamples = Resamples.from_tables(document.get("resampling"), tables)
+        for name in resamples.names:
+            if name not in {value.name for value in values}:
+                reject("the table of resamples", f"of {name!r}", "metrics that have a value")
+        return resamples
+    except InputError as error:
+        raise InputError(f"{path}: {error} Evaluate again.") from None
 
 
 def _read_fields(
@@ -137,7 +166,7 @@ def _read_fields(
             if document.get(name) is not None
         },
     }
-    files = {name: _file_name(name, document.get(name)) for name in _USER_TABLES}
+    files = {name: _file_name(name, document.get(name)) for name in _TABLES}
     return fields, files, {name: check_text(digests[name], _DIGESTS) for name in digests}
 
 
@@ -197,7 +226,9 @@ def _file_name(table: str, name: Any) -> str | None:
     return str(name)
 
 
-def _read_table(path: Path, digest: str | None, result_path: Path) -> pl.DataFrame | None:
+def _read_table(
+    path: Path, digest: str | None, result_path: Path, table: str
+) -> pl.DataFrame | None:
     """Read a Parquet file, or a folder of them sorted by user; None if there is none.
 
     Raises `InputError` if the table has another digest than the result, unless that has none.
@@ -217,16 +248,16 @@ def _read_table(path: Path, digest: str | None, result_path: Path) -> pl.DataFra
             if path.is_dir():
                 parts = map(_read_parquet, sorted(path.glob("*.parquet")))
                 return _check_table(pl.concat(parts).sort("user"), path)
-            return _check_table(_read_parquet(path), path)
+            return _check_table(_read_parquet(path), path, is_about_users=table in _USER_TABLES)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise InputError(
             f"{path}: cannot be read as Parquet ({error}); remove it, or evaluate again."
         ) from None
 
 
-def _check_table(table: pl.DataFrame, path: Path) -> pl.DataFrame:
-    """Return a table about users. Raises `InputError` if it has no users, or nested values."""
-    if "user" not in table.columns:
+def _check_table(table: pl.DataFrame, path: Path, *, is_about_users: bool = True) -> pl.DataFrame:
+    """Return a table. Raises `InputError` if it lacks users, or has nested values."""
+    if is_about_users and "user" not in table.columns:
         raise InputError(f"{path}: has no column 'user'; expected a table of a result.")
     for name, dtype in table.schema.items():
         if dtype.is_nested():

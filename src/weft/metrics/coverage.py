@@ -52,6 +52,7 @@ class ItemCoverage(SummedTopKMetric):
 
     family = "coverage"
     is_exposure_metric = True
+    is_item_statistic = True
     higher_is_better = True
     bounds: Bounds = (0.0, None)
     undefined = "the catalogue, or train with universe=train, is empty"

@@ -153,6 +153,7 @@ class _ItemMAD(_ClusterMetric):
     between clusters.
     """
 
+    is_item_statistic = True
     undefined = "fewer than two clusters have an item with a value"
     reference = _DELDJOO
 

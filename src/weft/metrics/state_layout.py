@@ -207,6 +207,11 @@ class StateLayout:
         shape = (accumulator.num_rows, len(self.cutoffs[accumulator]))
         return sums[self._sections[accumulator]].view(shape)
 
+    def term_section(self, accumulator: Accumulator) -> slice:
+        """Return where the sums of an accumulator that is no mean are inside `other_sums`."""
+        section, first = self._sections[accumulator], self.other_sums.start
+        return slice(section.start - first, section.stop - first)
+
     def count_sums(self, sums: Tensor) -> Tensor:
         """Return the sums that are numbers of users or lists, for validation."""
         counts = [sums[: self.num_means]]

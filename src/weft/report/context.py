@@ -14,6 +14,7 @@ from weft.metrics.names import parse_name, split_labels
 from weft.metrics.registry import find_metric
 from weft.report.result_formats import MetricRow, metric_rows
 from weft.statistics import Comparison
+from weft.statistics.comparison_text import row_metric
 
 USUAL_CUTOFF = 10  # the cut-off that is shown first
 
@@ -45,10 +46,13 @@ class ReportContext:
         """The names of the models, in order."""
         return list(self.results)
 
-    @property
-    def test(self) -> str | None:
-        """The test that the report shows: the first one of the comparison."""
-        return self.comparison.tests[0] if self.comparison is not None else None
+    @cached_property
+    def tests(self) -> dict[str, str]:
+        """The test that the report shows of each compared metric: the first one."""
+        tests: dict[str, str] = {}
+        for row in () if self.comparison is None else self.comparison.rows:
+            tests.setdefault(row_metric(row), row["test"])
+        return tests
 
     @cached_property
     def metric_rows(self) -> list[MetricRow]:

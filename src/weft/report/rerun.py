@@ -7,11 +7,12 @@ import io
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from weft._input_kinds import NAMED_INPUTS, SIDE_INPUTS
 from weft.data.positions import POSITIONS
-from weft.errors import SettingError
+from weft.errors import InputError, SettingError
 from weft.evaluation.result import Result
 from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.names import parse_name
@@ -19,6 +20,8 @@ from weft.metrics.registry import prototype
 from weft.report.context import ReportContext
 from weft.report.result_folder import file_names
 from weft.statistics import Comparison, compare
+from weft.statistics.comparison_text import row_metric
+from weft.statistics.test_plan import plan_tests
 
 _LINE_LENGTH = 100
 
@@ -234,12 +237,8 @@ def _format_call(function: str, arguments: list[str], indent: int = 0) -> str:
 def _comparison_settings(comparison: Comparison) -> dict[str, Any]:
     """Return the settings of a comparison that differ from their defaults."""
     parameters = inspect.signature(compare).parameters
-    tables = [result.per_user for result in comparison.results.values()]
-    columns = [set(table.columns) - {"user"} for table in tables if table is not None]
-    has_all_metrics = set(comparison.means) >= (set.intersection(*columns) if columns else set())
     settings: dict[str, Any] = {
-        "metrics": None if has_all_metrics else list(comparison.means),
-        "tests": list(comparison.tests),
+        **_chosen_tests(comparison),
         "correction": comparison.correction,
         "family": comparison.family,
         "alternative": comparison.alternative,
@@ -248,8 +247,18 @@ def _comparison_settings(comparison: Comparison) -> dict[str, Any]:
     if "randomization" in comparison.tests:
         settings |= {"resamples": comparison.resamples, "seed": comparison.seed}
     defaults = {name: parameters[name].default for name in settings}
-    defaults["tests"] = list(defaults["tests"])
     return {name: value for name, value in settings.items() if value != defaults[name]}
+
+
+def _chosen_tests(comparison: Comparison) -> dict[str, list[str] | None]:
+    """Return the tests and metrics of a comparison; None if they are the default and all."""
+    tested = {(row["test"], row_metric(row)) for row in comparison.rows}
+    for tests in (None, list(comparison.tests)):
+        for metrics in (None, list(comparison.means)):
+            with suppress(InputError, SettingError):  # results that lack these tests or metrics
+                if plan_tests(comparison.results, tests, metrics).tested == tested:
+                    return {"metrics": metrics, "tests": tests}
+    return {"metrics": list(comparison.means), "tests": list(comparison.tests)}
 
 
 def _compare_call(comparison: Comparison) -> str:

@@ -20,14 +20,14 @@ TESTS = {
     "sign": "sign test",
     "kruskal": "Kruskal-Wallis test",
     "mann_whitney": "Mann-Whitney U test",
+    "bootstrap": "paired bootstrap test",
 }
 _MAX_NAMES = 4  # models that a sentence names
 _CHANCE_IS_HALF = ("AUC", "GAUC", "LAUC")  # a percentage of such a value means little
 
 
-def name_test(comparison: Comparison) -> str:
-    """Return the name of the first test of a comparison."""
-    test = comparison.tests[0]
+def name_test(comparison: Comparison, test: str) -> str:
+    """Return the name of a test of a comparison."""
     one_sided = "" if comparison.alternative == "two-sided" else ", one-sided"
     unpaired = ", which ignores that the users are the same" if test in UNPAIRED else ""
     return TESTS[test] + one_sided + unpaired

@@ -25,10 +25,12 @@ from weft.statistics import Comparison
 from weft.statistics.comparison_text import describe_correction, name_interval, row_metric
 
 HOW_TO_TEST = (
-    "To test it, evaluate with values per user (per_user=True, --per-user) and compare the results "
-    "(weft.compare, weft compare)."
+    "To test it, evaluate with values per user (per_user=True, --per-user) or, for any metric, with "
+    "a bootstrap (bootstrap=1000, --bootstrap 1000), and compare the results (weft.compare, weft "
+    "compare)."
 )
-_MEAN_TESTS = ("paired_t", "randomization")  # the other tests compare ranks or signs
+# Tests of the value itself; the others compare ranks or signs.
+_MEAN_TESTS = ("paired_t", "randomization", "bootstrap")
 _Row = Mapping[str, Any]  # of `Comparison.rows`
 
 
@@ -67,7 +69,7 @@ def _build_verdict(context: ReportContext, name: str, *, has_hint: bool) -> Verd
     head = name + describe_direction(next(iter(values.values())))
     if not defined:
         return Verdict(name, f"{head}: undefined for {name_all(context.models)}.", None, None)
-    is_compared = context.comparison is not None and name in context.comparison.means
+    is_compared = name in context.tests
     ranked, tied = _rank(defined)
     leader = significant = None
     if len(defined) == 1 or not ranked:
@@ -198,10 +200,10 @@ class _Lead:
             return "It was not among the metrics that were tested"
         if self.values[self.leader].users is None:
             return (
-                "No test was possible: it is one value of all users together, without values per "
-                "user to pair"
+                "It was not tested: it is one value of all users together, which the bootstrap "
+                "test compares (bootstrap=1000 for all models, with one seed)"
             )
-        return "No test was possible: not every model has its values per user"
+        return "It was not tested: not every model has its values per user"
 
     def tested(self) -> tuple[str, bool | None]:
         """Return a sentence on the test, and whether the leader is significantly better than all.
@@ -230,7 +232,7 @@ class _Lead:
         return [
             row
             for row in self.comparison.rows
-            if row["test"] == self.comparison.tests[0]
+            if row["test"] == self.context.tests[self.name]
             and row_metric(row) == self.name
             and self.leader in (row["model_a"], row["model_b"])
         ]
@@ -248,7 +250,7 @@ class _Lead:
     def _describe_p_value(self, row: _Row) -> str:
         comparison = self.comparison
         p = probability(row["p_adjusted"], comparison.alpha)
-        return f"{name_test(comparison)}, p {p}{describe_correction(comparison, row)}"
+        return f"{name_test(comparison, row['test'])}, p {p}{describe_correction(comparison, row)}"
 
     def _describe_reversal(self, gap: _Gap) -> str:
         """Return a sentence on a leader that is not ahead among the users of both models."""
@@ -282,7 +284,7 @@ class _Lead:
         shared = f"among the {row['users']:,} users that both have, " if row["left_out"] else ""
         p_value = self._describe_p_value(row)
         text = f"{self.opening}, {gap.text}; {shared}{outcome} ({p_value})."
-        is_mean_test = self.comparison.tests[0] in _MEAN_TESTS
+        is_mean_test = row["test"] in _MEAN_TESTS
         if is_significant and not is_mean_test and self._has_fewer_winners(row):
             fewer, more = map(percent, sorted((row["wins"], row["losses"])))
             text += f" More users are better off with {self.second} ({more} against {fewer})."

@@ -5,16 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from weft.data.forks import check_fork
-from weft.data.threads import usable_cpus
 from weft.errors import (
-    InputError,
     SettingError,
     check_choice,
     check_int,
@@ -23,35 +18,24 @@ from weft.errors import (
     setting_ref,
 )
 from weft.evaluation.result import Result, describe_differences
-from weft.metrics.names import parse_name, split_labels
-from weft.metrics.registry import canonical_name
+from weft.statistics.bootstrap_test import BootstrapTest
 from weft.statistics.comparison import Comparison
+from weft.statistics.comparison_rows import shorten
 from weft.statistics.comparison_text import row_metric
 from weft.statistics.corrections import CORRECTIONS, FAMILIES
-from weft.statistics.effect_sizes import effect_sizes
-from weft.statistics.pair_statistics import Pairs, PairStatistics
-from weft.statistics.pairing import AlignedUsers, Floats, align_users
+from weft.statistics.pairing import align_users
 from weft.statistics.pareto import find_fronts
 from weft.statistics.randomization import RandomizationTest
-from weft.statistics.significance_tests import (
-    ALTERNATIVES,
-    METRIC_TESTS,
-    TESTS,
-    UNDIRECTED,
-    UNPAIRED,
-    TestData,
-    TestResult,
-)
-
-_WORKERS = 4  # metrics at a time; each takes a few copies of its values
-_NAMES_IN_NOTE = 5
+from weft.statistics.significance_tests import ALTERNATIVES, TESTS, UNDIRECTED, UNPAIRED
+from weft.statistics.test_plan import plan_tests
+from weft.statistics.user_tests import build_rows, run_tests
 
 
 def compare(
     results: Sequence[Result] | Mapping[str, Result],
     *,
     metrics: str | Sequence[str] | None = None,
-    tests: str | Sequence[str] = ("paired_t",),
+    tests: str | Sequence[str] | None = None,
     correction: str = "holm",
     family: str = "metric",
     alternative: str = "two-sided",
@@ -61,10 +45,13 @@ def compare(
 ) -> Comparison:
     """Compare models over the users that they share.
 
-    The results must have values per user (`per_user=True`). `tests`: `"paired_t"`, `"wilcoxon"`,
-    `"randomization"` and `"sign"` pair the values of each user; `"kruskal"` and `"mann_whitney"`
-    ignore the pairing. `alternative`: `"two-sided"`, or that the first of two models has
-    `"greater"` or `"less"` values. `resamples` and `seed` are those of the randomization test.
+    `tests`: `"paired_t"`, `"wilcoxon"`, `"randomization"` and `"sign"` pair the values of each
+    user; `"kruskal"` and `"mann_whitney"` ignore the pairing. They test metrics with values per
+    user, which the results must have (`per_user=True`). `"bootstrap"` tests every metric whose
+    resamples the results have (`bootstrap=1000`, with one seed on the same users). By default,
+    metrics with a value per user have a paired t-test, and all others the bootstrap test if there
+    are resamples. `alternative`: `"two-sided"`, or that the first of two models has `"greater"` or
+    `"less"` values. `resamples` and `seed` are those of the randomization test.
 
     p-values are adjusted by `correction` (`"holm"`, `"bonferroni"`, `"fdr"`, `"none"`) within each
     `family`: `"metric"`, all pairs of models on one metric under one test; `"test"`, all pairs of
@@ -92,43 +79,69 @@ def compare(
     resamples, seed = check_int("resamples", resamples), check_int("seed", seed, least=0)
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
         raise SettingError(f"{setting_ref('alpha', alpha)}; it must be between 0 and 1.")
-    chosen_tests = _check_tests(tests, alternative)
-    columns, notes = _shared_columns(named, metrics)
-    aligned = align_users(named)
+    plan = plan_tests(named, None if tests is None else _check_tests(tests, alternative), metrics)
     pairs = list(itertools.combinations(range(len(named)), 2))
-    randomization = RandomizationTest(alternative, resamples, seed)
-    tested = _run_tests(aligned, columns, pairs, chosen_tests, randomization, alpha)
-    rows = list(_build_rows(list(named), aligned, pairs, chosen_tests, tested))
-    notes += _notes(rows, chosen_tests)
-    (first, reference), *others = named.items()
-    for name, result in others:
-        notes += describe_differences(result, repr(name), reference, repr(first))
-    return Comparison(
+    rows, means = list[dict[str, Any]](), dict[str, dict[str, float]]()
+    if plan.user_tests:
+        aligned = align_users(named)
+        randomization = RandomizationTest(alternative, resamples, seed)
+        tested = run_tests(aligned, plan.user_metrics, pairs, plan.user_tests, randomization, alpha)
+        rows += build_rows(list(named), aligned, pairs, plan.user_tests, tested)
+        means |= {metric.name: dict(zip(named, metric.means)) for metric in tested}
+    bootstrap = BootstrapTest(named, alternative)
+    differences = bootstrap.run(plan.bootstrap_metrics, pairs)
+    rows += bootstrap.rows(differences)
+    for name in plan.bootstrap_metrics:
+        means.setdefault(name, {model: result[name] for model, result in named.items()})
+    comparison = Comparison(
         rows=tuple(rows),
         results=named,
         correction=correction,
         alpha=alpha,
-        tests=tuple(chosen_tests),
+        tests=tuple(dict.fromkeys(row["test"] for row in rows)),
         family=family,
         alternative=alternative,
-        means={metric.name: dict(zip(named, metric.means)) for metric in tested},
-        notes=tuple(notes),
+        means=means,
+        notes=(*plan.notes, *_notes(rows), *bootstrap.notes(differences), *_pair_notes(named)),
         fronts=find_fronts(named),
         resamples=resamples,
         seed=seed,
+        differences=differences,
     ).adjusted(correction)
+    return replace(comparison, notes=(*comparison.notes, *_resolution_notes(comparison)))
 
 
-def _as_list(name: str, names: str | Sequence[str]) -> list[str]:
-    listed = read_list(name, names, "a name, or a list of names")
-    if not listed:
-        raise SettingError(f"{name} is empty; name at least one, or leave it out.", setting=name)
-    return listed
+def _pair_notes(results: Mapping[str, Result]) -> Iterator[str]:
+    """Yield notes on evaluations that differ from the first."""
+    (first, reference), *others = results.items()
+    for name, result in others:
+        yield from describe_differences(result, repr(name), reference, repr(first))
+
+
+def _resolution_notes(comparison: Comparison) -> Iterator[str]:
+    """Yield a note if so few resamples cannot show that a difference is significant."""
+    sides = 2 if comparison.alternative == "two-sided" else 1
+    for row in comparison.rows:
+        if row["test"] != "bootstrap":
+            continue
+        key = (row["model_a"], row["model_b"], row_metric(row))
+        draws = len(comparison.differences[key].draws)
+        factor = 1 if comparison.correction == "none" else row["family_size"]
+        if sides * factor > comparison.alpha * (draws + 1):
+            yield (
+                f"{draws:,} resamples are too few for the bootstrap test: with {factor} tests in a "
+                f"family, no adjusted p-value can be at most {comparison.alpha:g}; evaluate with "
+                "more"
+            )
+            return
 
 
 def _check_tests(tests: str | Sequence[str], alternative: str) -> list[str]:
     """Return the tests without repetitions; refuse those without the alternative."""
-    chosen = [check_choice("tests", test, TESTS) for test in _as_list("tests", tests)]
+    listed = read_list("tests", tests, "a name, or a list of names")
+    if not listed:
+        raise SettingError("tests is empty; name at least one, or leave it out.", setting="tests")
+    chosen = [check_choice("tests", test, TESTS) for test in listed]
     for test in chosen:
         if test in UNDIRECTED and alternative != "two-sided":
             raise SettingError(
@@ -140,7 +153,7 @@ def _check_tests(tests: str | Sequence[str], alternative: str) -> list[str]:
 
 
 def _name_results(results: Sequence[Result] | Mapping[str, Result]) -> dict[str, Result]:
-    """Return the results by unique names. Raises if one has no values per user."""
+    """Return the results by unique names."""
     listed = results.values() if isinstance(results, Mapping) else results
     listed = read_list("results", listed, "results of weft.evaluate, in a list or by name")
     for result in listed:
@@ -156,133 +169,13 @@ def _name_results(results: Sequence[Result] | Mapping[str, Result]) -> dict[str,
             named[name] = result
     if len(named) < 2:
         raise SettingError(f"compare needs at least two results; got {len(named)}.")
-    for name, result in named.items():
-        if result.per_user is None:
-            raise InputError(
-                f"the result {name!r} has no values per user, which a comparison pairs; evaluate "
-                f"it with {setting_ref('per_user', True)}."
-            )
     return named
 
 
-def _shared_columns(
-    results: Mapping[str, Result], metrics: str | Sequence[str] | None
-) -> tuple[list[str], list[str]]:
-    """Return the metrics to compare, and notes on metrics that not every result has per user."""
-    tables = [result.per_user for result in results.values() if result.per_user is not None]
-    shared = set.intersection(*(set(table.columns) for table in tables)) - {"user"}
-    first = next(iter(results.values()))
-    if metrics is not None:
-        return _requested_columns(first, _as_list("metrics", metrics), shared), []
-    columns = [name for name in first if name in shared]
-    if not columns:
-        raise InputError(
-            "the results share no metric with a value per user; evaluate them with the same "
-            "metrics."
-        )
-    names = itertools.chain.from_iterable(results.values())
-    lost = dict.fromkeys(split_labels(name)[0] for name in names if name not in shared)
-    note = f"not compared, because not every model has a value per user: {', '.join(lost)}"
-    return columns, [note] if lost else []
-
-
-def _requested_columns(first: Result, metrics: Sequence[str], shared: set[str]) -> list[str]:
-    for name in metrics:
-        check_type("metrics", name, str, "names of metrics, such as 'nDCG@10'")
-    columns = dict.fromkeys(
-        first.entry(name).name if name in first else canonical_name(name) for name in metrics
-    )
-    for name in columns:
-        if name not in shared:
-            raise SettingError(
-                f"{name!r} cannot be compared: not every result has it per user. All have: "
-                f"{', '.join(sorted(shared))}.",
-                setting="metrics",
-            )
-    return list(columns)
-
-
-@dataclass(frozen=True)
-class _TestedMetric:
-    """A metric with its tests, and the columns of effect sizes, `[pairs]`."""
-
-    name: str
-    tests: dict[str, TestResult]
-    effects: dict[str, Floats]
-    users: Floats
-    means: list[float]  # of each model, over the users that all models have
-
-
-def _run_tests(
-    aligned: AlignedUsers,
-    columns: Sequence[str],
-    pairs: Pairs,
-    tests: Sequence[str],
-    randomization: RandomizationTest,
-    alpha: float,
-) -> list[_TestedMetric]:
-    """Run all tests on all pairs and metrics, several metrics at a time."""
-
-    def run(column: str) -> _TestedMetric:
-        values = aligned.values(column)
-        data = TestData(values, pairs, PairStatistics.compute(values, pairs))
-        outcomes = {
-            test: METRIC_TESTS[test](data, randomization.alternative)
-            for test in tests
-            if test in METRIC_TESTS
-        }
-        has_all = ~np.isnan(values).any(axis=0)
-        means = np.full(len(values), np.nan)
-        if has_all.any():
-            means = values[:, has_all].mean(axis=1)
-        effects = effect_sizes(data.statistics, alpha)
-        return _TestedMetric(column, outcomes, effects, data.statistics.users, means.tolist())
-
-    with ThreadPoolExecutor(min(_WORKERS, usable_cpus())) as pool:  # NumPy frees the GIL
-        metrics = list(pool.map(run, columns))
-    if "randomization" in tests:
-        for metric, *result in zip(metrics, *randomization.run(aligned, columns, pairs)):
-            metric.tests["randomization"] = (result[0], result[1])
-    return metrics
-
-
-def _build_rows(
-    models: Sequence[str],
-    aligned: AlignedUsers,
-    pairs: Pairs,
-    tests: Sequence[str],
-    metrics: Sequence[_TestedMetric],
-) -> Iterator[dict[str, Any]]:
-    """Yield a row per test, pair and metric, with p-values that are not yet adjusted."""
-    present = aligned.is_present
-    either = [int(np.count_nonzero(present[a] | present[b])) for a, b in pairs]
-    specs = [parse_name(metric.name) for metric in metrics]
-    for test, (pair, (a, b)), (metric, spec) in itertools.product(
-        tests, enumerate(pairs), zip(metrics, specs)
-    ):
-        statistic, p_value = (float(values[pair]) for values in metric.tests[test])
-        users = int(metric.users[pair])
-        yield {
-            "model_a": models[a],
-            "model_b": models[b],
-            "metric": str(spec.with_cutoff(None)),
-            "k": spec.k,
-            "test": test,
-            "statistic": statistic,
-            "p_value": p_value,
-            "p_adjusted": p_value,
-            "significant": None,
-            "family_size": 0,
-            **{name: float(values[pair]) for name, values in metric.effects.items()},
-            "users": users,
-            "left_out": either[pair] - users,
-            "paired": test not in UNPAIRED,
-        }
-
-
-def _notes(rows: Sequence[Mapping[str, Any]], tests: Sequence[str]) -> list[str]:
+def _notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return notes on unpaired tests, missing p-values and users that are left out."""
     notes = []
+    tests = dict.fromkeys(row["test"] for row in rows)
     if unpaired := [test for test in tests if test in UNPAIRED]:
         notes.append(
             f"{' and '.join(unpaired)} {'take' if len(unpaired) > 1 else 'takes'} the users of two "
@@ -295,11 +188,9 @@ def _notes(rows: Sequence[Mapping[str, Any]], tests: Sequence[str]) -> list[str]
         if math.isnan(row["p_value"])
     )
     if undefined:
-        more = len(undefined) - _NAMES_IN_NOTE
-        shown = ", ".join(list(undefined)[:_NAMES_IN_NOTE])
         notes.append(
             "no p-value, and so in no family of tests, where nothing differs or fewer than two "
-            f"users have both values: {shown}{f' and {more} more' if more > 0 else ''}"
+            f"users have both values: {shorten(undefined)}"
         )
     if left_out := max((row["left_out"] for row in rows), default=0):
         notes.append(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.data.pandas_frames import to_pandas
 from weft.errors import SettingError, check_choice, check_path, escape_controls, read_list
@@ -18,12 +19,14 @@ from weft.evaluation.report_mixin import ReportMixin
 from weft.evaluation.result import Result
 from weft.evaluation.table_digests import write_table
 from weft.statistics import comparison_text
+from weft.statistics.bootstrap_test import DifferenceKey
 from weft.statistics.comparison_text import row_metric
 from weft.statistics.corrections import CORRECTIONS, adjust, find_families, interval_alphas
 from weft.statistics.letters import compact_letters
 from weft.statistics.list_overlap import compare_lists
 from weft.statistics.markup import csv_table
 from weft.statistics.pareto import ParetoFront, pareto_optimal
+from weft.statistics.resampled_difference import ResampledDifference
 
 if TYPE_CHECKING:
     import polars as pl
@@ -63,7 +66,8 @@ class Comparison(ReportMixin):
 
     `means` has the mean of each metric and model over the users that all models have; `fronts` the
     Pareto front of each Hypervolume by its name; `resamples` and `seed` are those of the
-    randomization test.
+    randomization test; `differences` the resampled differences of the bootstrap test, by both
+    models and metric.
     """
 
     rows: tuple[Mapping[str, Any], ...]
@@ -78,6 +82,7 @@ class Comparison(ReportMixin):
     fronts: Mapping[str, ParetoFront] = field(default_factory=dict)
     resamples: int = 10_000
     seed: int = 0
+    differences: Mapping[DifferenceKey, ResampledDifference] = field(default_factory=dict)
 
     def to_frame(self) -> pl.DataFrame:
         """Return a row per pair of models, metric and test.
@@ -101,11 +106,16 @@ class Comparison(ReportMixin):
         would show with a power of 0.8 in a two-sided paired t-test at alpha, without correction.
         `users` were compared; `left_out` are those undefined for either model. `paired` is false
         for a test that ignores the pairing.
+
+        Rows of the bootstrap test have no effect sizes, and the values of the models as means over
+        their own users. `form` is the form of the test, whose interval is `ci_low` to `ci_high`:
+        "bca", "percentile" or "swaps" (of the lists of two models); `boot_low` to `boot_high` is
+        the percentile interval of the bootstrap at the same level.
         """
         import polars as pl
 
         types: dict[str, Any] = dict.fromkeys(self.rows[0], pl.Float64)
-        types |= dict.fromkeys(("model_a", "model_b", "metric", "test"), pl.String)
+        types |= dict.fromkeys(("model_a", "model_b", "metric", "test", "form"), pl.String)
         types |= dict.fromkeys(("k", "users", "left_out", "family_size"), pl.Int64)
         types |= dict.fromkeys(("significant", "paired"), pl.Boolean)
         return pl.DataFrame(
@@ -186,13 +196,8 @@ class Comparison(ReportMixin):
 
     def adjusted(self, correction: str) -> Comparison:
         """Return the comparison with p-values and intervals adjusted by another correction."""
-        from scipy import special
-
         correction = check_choice("correction", correction, CORRECTIONS)
-        p_values, users, errors, differences = (
-            np.array([row[name] for row in self.rows], dtype=float)
-            for name in ("p_value", "users", "std_error", "difference")
-        )
+        p_values = np.array([row["p_value"] for row in self.rows], dtype=float)
         p_adjusted, alphas, sizes = np.empty((3, len(self.rows)))
         columns = _FAMILY_COLUMNS[self.family]
         for family in find_families(tuple(row[name] for name in columns) for row in self.rows):
@@ -201,19 +206,37 @@ class Comparison(ReportMixin):
             sizes[family] = np.count_nonzero(~np.isnan(p_values[family]))
         if self.alternative != "two-sided":  # each end of the interval belongs to a one-sided test
             alphas = np.minimum(2 * alphas, 1)
-        margins = special.stdtrit(np.maximum(users - 1, 1), 1 - alphas / 2) * errors
         adjusted = {
             "p_adjusted": p_adjusted,
             "family_size": sizes.astype(int),
-            "ci_low": differences - margins,
-            "ci_high": differences + margins,
             "ci_level": 1 - alphas,
+            **dict(zip(("ci_low", "ci_high", "boot_low", "boot_high"), self._intervals(alphas))),
         }
         rows = tuple(
             {**row, **dict(zip(adjusted, values)), "significant": self._is_significant(values[0])}
             for row, values in zip(self.rows, zip(*(one.tolist() for one in adjusted.values())))
         )
         return replace(self, rows=rows, correction=correction)
+
+    def _intervals(self, alphas: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the ends of the intervals of all rows, and of their percentile intervals.
+
+        `[4, rows]`; only the bootstrap test has percentile intervals.
+        """
+        from scipy import special
+
+        users, errors, differences = (
+            np.array([row[name] for row in self.rows], dtype=float)
+            for name in ("users", "std_error", "difference")
+        )
+        margins = special.stdtrit(np.maximum(users - 1, 1), 1 - alphas / 2) * errors
+        nan = np.full_like(margins, np.nan)
+        ends = np.stack([differences - margins, differences + margins, nan, nan])
+        for number, (row, alpha) in enumerate(zip(self.rows, alphas.tolist())):
+            if row["test"] == "bootstrap":
+                drawn = self.differences[row["model_a"], row["model_b"], row_metric(row)]
+                ends[:, number] = (*drawn.interval(alpha), *drawn.percentiles(alpha))
+        return ends
 
     def _is_significant(self, p_adjusted: float) -> bool | None:
         return None if math.isnan(p_adjusted) else p_adjusted <= self.alpha
@@ -241,12 +264,14 @@ class Comparison(ReportMixin):
         test = check_choice("test", test, self.tests)
         significant: dict[str, list[Mapping[str, Any]]] = {}
         for row in self.rows:
-            if row["test"] == test and row["significant"]:
-                significant.setdefault(row_metric(row), []).append(row)
+            if row["test"] == test:
+                found = significant.setdefault(row_metric(row), [])
+                found += [row] if row["significant"] else []
         grid = {}
-        for metric, means in self.means.items():
+        for metric in significant:
+            means = self.means[metric]
             merits = self._merits(metric, means)
-            marks = self._marks(metric, significant.get(metric, []), letters=letters)
+            marks = self._marks(metric, significant[metric], letters=letters)
             best = max(merits.values()) if len(set(merits.values())) > 1 else None
             grid[metric] = {
                 model: MeanCell(mean, best is not None and merits.get(model) == best, marks[model])

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from weft.metrics.names import format_labels, split_labels
 from weft.statistics.markup import escape_latex, escape_markdown, latex_table, markdown_table
 from weft.statistics.significance_tests import UNPAIRED
 
@@ -63,7 +64,10 @@ _CORRECTION_NAMES = {
 
 def row_metric(row: Mapping[str, Any]) -> str:
     """Return the metric of a row at its cut-off."""
-    return str(row["metric"]) if row["k"] is None else f"{row['metric']}@{row['k']}"
+    if row["k"] is None:
+        return str(row["metric"])
+    plain, labels = split_labels(row["metric"])
+    return f"{plain}@{row['k']}{format_labels(labels)}"
 
 
 def caption(comparison: Comparison, test: str) -> str:

@@ -168,6 +168,7 @@ class CombinedMetric(SummedMetric):
         self.reads_judgements = any(metric.reads_judgements for metric in metrics)
         self.reads_history = any(metric.reads_history for metric in metrics)
         self.is_exposure_metric = any(metric.is_exposure_metric for metric in metrics)
+        self.is_item_statistic = any(metric.is_item_statistic for metric in metrics)
         is_biased = any(metric.sampling_behaviour == "candidates" for metric in metrics)
         self.sampling_behaviour = "candidates" if is_biased else "combined"
 

@@ -52,6 +52,9 @@ class SummedMetric(ArithmeticOperators):
     supports_all_cutoffs: bool = True
     # True if the train interactions of each user are read, by user number.
     reads_history: bool = False
+    # True if the value is a statistic of numbers per item, such as the lists that hold it: its
+    # resamples, which have fewer different users, are biased.
+    is_item_statistic: bool = False
     has_scalar_value: ClassVar[bool] = True  # False: `compute_value` returns values by label
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -33,6 +33,7 @@ class _Spread(SummedTopKMetric):
 
     family = "diversity"
     is_exposure_metric = True
+    is_item_statistic = True
 
     def __init__(self, k: int, *, num_items: int, users: str = "lists", **settings: Any) -> None:
         super().__init__(k, **settings)

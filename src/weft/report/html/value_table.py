@@ -153,10 +153,11 @@ def legend(context: ReportContext, tables: Sequence[ValueTable]) -> list[str]:
 
 
 def _comparison_legend(context: ReportContext) -> list[str]:
-    if context.comparison is None or context.test is None:
+    if context.comparison is None:
         return []
     remarks = [remark[:1].upper() + remark[1:] for remark in context.comparison.legend()]
-    return ["; ".join([*remarks, context.comparison.caption(context.test)])]
+    tests = dict.fromkeys(context.tests.values())
+    return ["; ".join([*remarks, *map(context.comparison.caption, tests)])]
 
 
 def _interval_legend(context: ReportContext) -> list[str]:
@@ -187,8 +188,9 @@ def _cells_by_metric(
     context: ReportContext, rows: Sequence[MetricRow]
 ) -> dict[str, list[ValueCell]]:
     grid: Mapping[str, Mapping[str, MeanCell]] = {}
-    if context.comparison is not None and context.test is not None:
-        grid = context.comparison.grid(context.test)
+    if context.comparison is not None:
+        grids = {test: context.comparison.grid(test) for test in set(context.tests.values())}
+        grid = {metric: grids[test][metric] for metric, test in context.tests.items()}
     return {row.name: _cells(context.models, row, grid.get(row.name, {})) for row in rows}
 
 

@@ -180,18 +180,26 @@ def _pair_cells(comparison: Comparison, row: _Row, symbols: BarSymbols) -> list[
         star_text(_number_or_dash(row[mean], digits), is_best=winner == row[model])
         for model, mean in (("model_a", "mean_a"), ("model_b", "mean_b"))
     ]
-    half = row["ci_high"] - row["difference"]
-    has_margin = not (math.isnan(half) or half == 0)
-    margin = f" {symbols.margin} {with_places(half, digits)}" if has_margin else ""
     sign = "+" if row["difference"] > 0 else ""
-    difference = sign + _number_or_dash(row["difference"], digits) + margin
+    difference = _number_or_dash(row["difference"], digits) + _margin(row, digits, symbols)
     p = "- "
     if not math.isnan(row["p_adjusted"]):
         p = probability(row["p_adjusted"], comparison.alpha).removeprefix("= ").replace("< ", "<")
         p += "*" if row["significant"] else " "
     effect = "-" if math.isnan(row["effect_size"]) else f"{row['effect_size']:+.2f}"
     wins = "-" if math.isnan(row["wins"]) else f"{100 * row['wins']:.0f}:{100 * row['losses']:.0f}"
-    return [*means, *map(Text, (difference, p, effect, wins))]
+    return [*means, *map(Text, (sign + difference, p, effect, wins))]
+
+
+def _margin(row: _Row, digits: int, symbols: BarSymbols) -> str:
+    """Return the half width of the interval of a difference, or its ends if it is not symmetric."""
+    low, high = row["ci_low"], row["ci_high"]
+    half = high - row["difference"]
+    if math.isnan(half) or high == low:
+        return ""
+    if row["form"] in (None, "swaps"):
+        return f" {symbols.margin} {with_places(half, digits)}"
+    return f" [{with_places(low, digits)}, {with_places(high, digits)}]"
 
 
 def _number_or_dash(number: float, digits: int) -> str:

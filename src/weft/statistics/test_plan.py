@@ -1,0 +1,151 @@
+"""Which tests of a comparison are run on which metrics."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from weft.errors import InputError, SettingError, check_type, read_list, setting_ref
+from weft.evaluation.result import Result
+from weft.metrics.names import split_labels
+from weft.metrics.registry import canonical_name
+from weft.statistics.bootstrap_test import BootstrapTest, find_obstacle
+
+_DEFAULT_TEST = "paired_t"
+
+
+@dataclass(frozen=True)
+class TestPlan:
+    """Tests on values per user with their metrics, and the metrics of the bootstrap test."""
+
+    __test__ = False  # not a test of pytest
+
+    user_tests: list[str]
+    user_metrics: list[str]
+    bootstrap_metrics: list[str]
+    notes: list[str]
+
+    @property
+    def tested(self) -> set[tuple[str, str]]:
+        """All tests with their metrics."""
+        by_user = set(itertools.product(self.user_tests, self.user_metrics))
+        return by_user | {("bootstrap", metric) for metric in self.bootstrap_metrics}
+
+
+def plan_tests(
+    results: Mapping[str, Result],
+    tests: Sequence[str] | None,
+    metrics: str | Sequence[str] | None,
+) -> TestPlan:
+    """Return the tests to run; `tests` is None for the default, `metrics` is None for all.
+
+    By default, metrics with a value per user have a paired t-test, and all others the bootstrap
+    test if the results have paired resamples. Raises `InputError` if the results lack what a
+    requested test needs.
+    """
+    user_tests = _choose_user_tests(results, tests)
+    user_metrics = _find_user_metrics(results) if user_tests else []
+    bootstrap, notes = _find_bootstrap_metrics(results, tests)
+    if tests is None:
+        bootstrap = [name for name in bootstrap if name not in user_metrics]
+    if metrics is not None:
+        requested = _read_requested(next(iter(results.values())), metrics)
+        _check_requested(requested, {*user_metrics, *bootstrap})
+        user_metrics = [name for name in requested if name in user_metrics]
+        bootstrap = [name for name in requested if name in bootstrap]
+        return TestPlan(user_tests if user_metrics else [], user_metrics, bootstrap, [])
+    if not user_metrics and not bootstrap:
+        raise InputError(
+            "the results share no metric with a value per user or resamples; evaluate them with "
+            "the same metrics."
+        )
+    notes += _describe_untested(results, {*user_metrics, *bootstrap})
+    return TestPlan(user_tests if user_metrics else [], user_metrics, bootstrap, notes)
+
+
+def _choose_user_tests(results: Mapping[str, Result], tests: Sequence[str] | None) -> list[str]:
+    """Return the tests on values per user. Raises if a result lacks values or resamples."""
+    lacking = [name for name, result in results.items() if result.per_user is None]
+    if tests is None:
+        if not lacking:
+            return [_DEFAULT_TEST]
+        if find_obstacle(results) is None:
+            return []
+    chosen = [_DEFAULT_TEST] if tests is None else [one for one in tests if one != "bootstrap"]
+    if lacking and chosen:
+        raise InputError(
+            f"the result {lacking[0]!r} has no values per user, which a comparison pairs; evaluate "
+            f"it with {setting_ref('per_user', True)}, or evaluate all with "
+            f"{setting_ref('bootstrap', 1000)} and compare with "
+            f"{setting_ref('tests', 'bootstrap')}."
+        )
+    return chosen
+
+
+def _find_user_metrics(results: Mapping[str, Result]) -> list[str]:
+    """Return the metrics that all results have per user."""
+    tables = [result.per_user for result in results.values() if result.per_user is not None]
+    shared = set.intersection(*(set(table.columns) for table in tables))
+    return [name for name in next(iter(results.values())) if name in shared]
+
+
+def _find_bootstrap_metrics(
+    results: Mapping[str, Result], tests: Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    """Return the metrics with paired resamples, and notes on others if they were not requested."""
+    if tests is not None and "bootstrap" not in tests:
+        return [], []
+    is_requested = tests is not None
+    if obstacle := find_obstacle(results):
+        if is_requested:
+            raise InputError(obstacle)
+        has_resamples = all(result.resamples is not None for result in results.values())
+        return [], [f"no bootstrap test: {obstacle}"] if has_resamples else []
+    test = BootstrapTest(results)
+    metrics, swapped = test.metrics, test.swapped_metrics
+    obstacle = test.find_swap_obstacle()
+    if not swapped or obstacle is None:
+        return metrics, []
+    message = f"{', '.join(swapped)} cannot be tested: {obstacle}"
+    if is_requested:
+        raise InputError(message)
+    return [name for name in metrics if name not in swapped], [message]
+
+
+def _read_requested(first: Result, metrics: str | Sequence[str]) -> list[str]:
+    listed = read_list("metrics", metrics, "a name, or a list of names")
+    if not listed:
+        raise SettingError(
+            "metrics is empty; name at least one, or leave it out.", setting="metrics"
+        )
+    for name in listed:
+        check_type("metrics", name, str, "names of metrics, such as 'nDCG@10'")
+    return list(
+        dict.fromkeys(
+            first.entry(name).name if name in first else canonical_name(name) for name in listed
+        )
+    )
+
+
+def _check_requested(requested: Sequence[str], testable: set[str]) -> None:
+    for name in requested:
+        if name not in testable:
+            raise SettingError(
+                f"{name!r} cannot be compared by these tests: not every result has it per user, or "
+                f"in resamples for the bootstrap test. They can compare: "
+                f"{', '.join(sorted(testable))}.",
+                setting="metrics",
+            )
+
+
+def _describe_untested(results: Mapping[str, Result], tested: set[str]) -> list[str]:
+    """Return a note on the metrics that are not compared."""
+    names = itertools.chain.from_iterable(results.values())
+    lost = dict.fromkeys(split_labels(name)[0] for name in names if name not in tested)
+    if not lost:
+        return []
+    return [
+        "not compared, because not every model has a value per user, or resamples for the "
+        f"bootstrap test: {', '.join(lost)}"
+    ]
