@@ -20,7 +20,7 @@ import polars as pl
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
 from weft.statistics import compare
-from weft.statistics.significance_tests import TESTS
+from weft.statistics.significance_tests import USER_TESTS
 
 MODELS, METRICS, CUTOFFS, USERS = 10, 40, (5, 10, 20, 50, 100), 100_000
 
@@ -67,7 +67,10 @@ def make(
 
 
 def measure(
-    models: int = MODELS, metrics: int = METRICS, users: int = USERS, tests: Sequence[str] = TESTS
+    models: int = MODELS,
+    metrics: int = METRICS,
+    users: int = USERS,
+    tests: Sequence[str] = USER_TESTS,
 ) -> Iterator[Row]:
     """The tests one by one, each with everything beside it; then the paired t-test on values that
     all differ.

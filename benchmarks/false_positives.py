@@ -64,6 +64,7 @@ def compare_equal_models(
 
 
 def main() -> None:
+    """Compare pairs of equal models, and print the share of false positives of each metric."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="Seed of the first pair.")

@@ -20,6 +20,7 @@ from weft.evaluation.bootstrap import bootstrap_interval, group_acceleration
 from weft.evaluation.contributions import LocalContributions, UserContributions
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.resample_weights import poisson_weights
+from weft.evaluation.resamples import resample_metrics
 from weft.evaluation.update_inputs import select_seen
 from weft.metrics.names import parse_name
 from weft.metrics.registry import needs_cutoff, prototype
@@ -75,12 +76,14 @@ def contributions(made):
 def resamples_of(made):
     """Return the resampled values and the acceleration of each value, by name."""
     values = tuple(made.metric_set.values(made.metric_set.layout.view(made.sums)))
-    return made.metric_set.resample(
+    resamples, accelerations = resample_metrics(
+        made.metric_set,
         LocalContributions(contributions(made)),
         values,
-        made.settings.bootstrap,
-        made.settings.seed,
+        resamples=made.settings.bootstrap,
+        seed=made.settings.seed,
     )
+    return dict(zip(resamples.names, zip(resamples.values.T, accelerations)))
 
 
 def resampled(made):

@@ -210,9 +210,9 @@ def test_verdict_without_a_comparison():
     assert gini.sentence == (
         "Gini@10 (lower is better): als leads with 0.9000, 0.0500 (5.3 %) below knn with 0.9500; "
         "not tested for significance. "
-        "To test it, evaluate with values per user (per_user=True, --per-user) and compare the "
-        "results (weft.compare, "
-        "weft compare)."
+        "To test it, evaluate with values per user (per_user=True, --per-user) or, for any metric, "
+        "with a bootstrap (bootstrap=1000, --bootstrap 1000), and compare the results "
+        "(weft.compare, weft compare)."
     )
     assert ndcg.sentence == (
         OPENING
@@ -227,8 +227,8 @@ def test_verdict_of_a_metric_without_values_per_user():
     verdict = first(with_total(ALS, 0.9), with_total(KNN, 0.95))
     assert verdict.sentence == (
         "Gini@10 (lower is better): als leads with 0.9000, 0.0500 (5.3 %) below knn with 0.9500. "
-        "No test was possible: it is one "
-        "value of all users together, without values per user to pair."
+        "It was not tested: it is one value of all users together, which the bootstrap test "
+        "compares (bootstrap=1000 for all models, with one seed)."
     )
     assert (verdict.leader, verdict.significant) == ("als", None)
     one, other = (
@@ -239,9 +239,9 @@ def test_verdict_of_a_metric_without_values_per_user():
     assert resampled.sentence == (
         "Gini@10 (lower is better): als leads with 0.900 (95 % bootstrap interval 0.890 to 0.930), "
         "0.020 (2.2 %) below knn with "
-        "0.920 (95 % bootstrap interval 0.910 to 0.960). No test was possible: it is one value of "
-        "all users together, without "
-        "values per user to pair; the two intervals overlap."
+        "0.920 (95 % bootstrap interval 0.910 to 0.960). It was not tested: it is one value of all "
+        "users together, which the bootstrap test compares (bootstrap=1000 for all models, with "
+        "one seed); the two intervals overlap."
     )
     apart = first(one, with_total(KNN, 0.99, bca_low=0.98, bca_high=0.995))
     assert (
@@ -650,7 +650,8 @@ def test_notes_and_counts():
     )
     assert words.notes(ReportContext.from_result(one))[-1] == one.notes[-1]
     assert words.notes(ReportContext.from_result(comparison))[-2].startswith(
-        "not compared, because not every model has a value per user: Gini"
+        "not compared, because not every model has a value per user, or resamples for the "
+        "bootstrap test: Gini"
     )
     counts = dict(
         words.counts(

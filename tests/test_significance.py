@@ -25,9 +25,9 @@ from weft.statistics import pair_statistics, randomization
 from weft.statistics.corrections import CORRECTIONS, FAMILIES, adjust, interval_alphas
 from weft.statistics.effect_sizes import detectable_effects
 from weft.statistics.letters import compact_letters
-from weft.statistics.significance_tests import ALTERNATIVES, TESTS, UNPAIRED
+from weft.statistics.significance_tests import ALTERNATIVES, UNPAIRED, USER_TESTS
 
-PAIRED = [test for test in TESTS if test not in UNPAIRED]
+PAIRED = [test for test in USER_TESTS if test not in UNPAIRED]
 
 
 def result(name, values, users=None, metric="MRR@5", **about):
@@ -342,7 +342,7 @@ def test_compares_each_pair_over_its_common_users():
     ids = [list(range(30)), list(range(5, 35)), list(range(29, -1, -1))]
     values[2, :4] = math.nan
     made = [result(name, of_one, users=of_ids) for name, of_one, of_ids in zip("abc", values, ids)]
-    for row in weft.compare(made, tests=TESTS, correction="none").rows:
+    for row in weft.compare(made, tests=USER_TESTS, correction="none").rows:
         one, other = ("abc".index(row[name]) for name in ("model_a", "model_b"))
         table = {user: (value, math.nan) for user, value in zip(ids[one], values[one])}
         for user, value in zip(ids[other], values[other]):
@@ -380,7 +380,7 @@ def test_swapping_models_and_shuffling_users(seed, alternative):
     values = generator.integers(0, 6, (2, n)) / 5 if seed % 2 else generator.random((2, n))
     values[generator.random((2, n)) < 0.05] = math.nan
     opposite = {"two-sided": "two-sided", "greater": "less", "less": "greater"}[alternative]
-    tests = [test for test in TESTS if test != "kruskal" or alternative == "two-sided"]
+    tests = [test for test in USER_TESTS if test != "kruskal" or alternative == "two-sided"]
     order = generator.permutation(n)
     a, b = (result(name, of_one) for name, of_one in zip("ab", values))
     shuffled = result("a", values[0][order], users=order.tolist())
@@ -411,7 +411,7 @@ def test_swapping_models_and_shuffling_users(seed, alternative):
         )
 
 
-@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("test", USER_TESTS)
 @pytest.mark.parametrize(
     "values",
     [
@@ -847,7 +847,7 @@ def test_columns_of_the_frame(comparison):
             "ties",
             "losses",
         ),
-        *("detectable", "users", "left_out", "paired"),
+        *("detectable", "users", "left_out", "paired", "form", "boot_low", "boot_high"),
     ]
 
 

@@ -169,13 +169,14 @@ class Resampler:
         section = self._layout.other_sums
         has_formulas = self._num_formulas > 0
         step = rows_per_block(section.stop - section.start if has_formulas else section.start)
-        means, values = [], [np.empty((0, self._num_formulas))]
+        means, values = [], list[Floats]()
         for row in range(0, weights.num_rows, step):
             weighted = self._store.weighted_sums(weights.block(row, row + step), terms=has_formulas)
             means.append(weighted.sums / np.where(weighted.counts > 0, weighted.counts, np.nan))
             if has_formulas:
-                values += [row_values[None] for row_values in self._formula_values(weighted)]
-        return np.concatenate(means), np.concatenate(values)
+                values += self._formula_values(weighted)
+        formulas = np.array(values).reshape(weights.num_rows, self._num_formulas)
+        return np.concatenate(means), formulas
 
     def _formula_values(self, weighted: WeightedSums) -> Iterator[Floats]:
         """Yield the values of the formulas for each row of weights."""

@@ -150,7 +150,8 @@ def _check_frame(frame: pl.DataFrame, num_items: int) -> None:
         reject(name, describe(frame.columns), f"the columns {', '.join(COLUMNS)}")
     if frame.select(*expected).null_count().sum_horizontal().item():
         reject(name, "without some numbers", "all of them")
-    if len(frame) and not 0 <= frame["part"].min() <= frame["part"].max() < NUM_PARTS:  # type: ignore[operator]
+    low, parts = frame.select("quantity", "k", "part").to_numpy(), frame["part"].to_numpy()
+    if low.min(initial=0) < 0 or parts.max(initial=0) >= NUM_PARTS:
         reject(name, "about other parts of the users", f"parts from 0 to {NUM_PARTS - 1}")
     if frame["item"].drop_nulls().n_unique() > num_items:
         reject(name, "about more items than the catalogue has", f"{num_items:,} items")

@@ -25,9 +25,9 @@ from weft.statistics import Comparison
 from weft.statistics.comparison_text import describe_correction, name_interval, row_metric
 
 HOW_TO_TEST = (
-    "To test it, evaluate with values per user (per_user=True, --per-user) or, for any metric, with "
-    "a bootstrap (bootstrap=1000, --bootstrap 1000), and compare the results (weft.compare, weft "
-    "compare)."
+    "To test it, evaluate with values per user (per_user=True, --per-user) or, for any metric, "
+    "with a bootstrap (bootstrap=1000, --bootstrap 1000), and compare the results (weft.compare, "
+    "weft compare)."
 )
 # Tests of the value itself; the others compare ranks or signs.
 _MEAN_TESTS = ("paired_t", "randomization", "bootstrap")

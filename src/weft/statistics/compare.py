@@ -18,7 +18,7 @@ from weft.errors import (
     setting_ref,
 )
 from weft.evaluation.result import Result, describe_differences
-from weft.statistics.bootstrap_test import BootstrapTest
+from weft.statistics.bootstrap_test import BootstrapTest, DifferenceKey
 from weft.statistics.comparison import Comparison
 from weft.statistics.comparison_rows import shorten
 from weft.statistics.comparison_text import row_metric
@@ -26,6 +26,7 @@ from weft.statistics.corrections import CORRECTIONS, FAMILIES
 from weft.statistics.pairing import align_users
 from weft.statistics.pareto import find_fronts
 from weft.statistics.randomization import RandomizationTest
+from weft.statistics.resampled_difference import ResampledDifference
 from weft.statistics.significance_tests import ALTERNATIVES, TESTS, UNDIRECTED, UNPAIRED
 from weft.statistics.test_plan import plan_tests
 from weft.statistics.user_tests import build_rows, run_tests
@@ -88,11 +89,15 @@ def compare(
         tested = run_tests(aligned, plan.user_metrics, pairs, plan.user_tests, randomization, alpha)
         rows += build_rows(list(named), aligned, pairs, plan.user_tests, tested)
         means |= {metric.name: dict(zip(named, metric.means)) for metric in tested}
-    bootstrap = BootstrapTest(named, alternative)
-    differences = bootstrap.run(plan.bootstrap_metrics, pairs)
-    rows += bootstrap.rows(differences)
-    for name in plan.bootstrap_metrics:
-        means.setdefault(name, {model: result[name] for model, result in named.items()})
+    differences: dict[DifferenceKey, ResampledDifference] = {}
+    notes = [*plan.notes, *_notes(rows)]
+    if plan.bootstrap_metrics:
+        bootstrap = BootstrapTest(named, alternative)
+        differences = bootstrap.run(plan.bootstrap_metrics, pairs)
+        rows += bootstrap.rows(differences)
+        notes = [*plan.notes, *_notes(rows), *bootstrap.notes(differences)]
+        for name in plan.bootstrap_metrics:
+            means.setdefault(name, {model: result[name] for model, result in named.items()})
     comparison = Comparison(
         rows=tuple(rows),
         results=named,
@@ -102,7 +107,7 @@ def compare(
         family=family,
         alternative=alternative,
         means=means,
-        notes=(*plan.notes, *_notes(rows), *bootstrap.notes(differences), *_pair_notes(named)),
+        notes=(*notes, *_pair_notes(named)),
         fronts=find_fronts(named),
         resamples=resamples,
         seed=seed,
@@ -127,7 +132,8 @@ def _resolution_notes(comparison: Comparison) -> Iterator[str]:
         key = (row["model_a"], row["model_b"], row_metric(row))
         draws = len(comparison.differences[key].draws)
         factor = 1 if comparison.correction == "none" else row["family_size"]
-        if sides * factor > comparison.alpha * (draws + 1):
+        least = (1 if row["form"] == "swaps" else sides) / (draws + 1)
+        if least * factor > comparison.alpha:
             yield (
                 f"{draws:,} resamples are too few for the bootstrap test: with {factor} tests in a "
                 f"family, no adjusted p-value can be at most {comparison.alpha:g}; evaluate with "

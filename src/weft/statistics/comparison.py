@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from weft.data.pandas_frames import to_pandas
 from weft.errors import SettingError, check_choice, check_path, escape_controls, read_list
@@ -196,8 +195,13 @@ class Comparison(ReportMixin):
 
     def adjusted(self, correction: str) -> Comparison:
         """Return the comparison with p-values and intervals adjusted by another correction."""
+        from scipy import special
+
         correction = check_choice("correction", correction, CORRECTIONS)
-        p_values = np.array([row["p_value"] for row in self.rows], dtype=float)
+        p_values, users, errors, differences = (
+            np.array([row[name] for row in self.rows], dtype=float)
+            for name in ("p_value", "users", "std_error", "difference")
+        )
         p_adjusted, alphas, sizes = np.empty((3, len(self.rows)))
         columns = _FAMILY_COLUMNS[self.family]
         for family in find_families(tuple(row[name] for name in columns) for row in self.rows):
@@ -206,37 +210,29 @@ class Comparison(ReportMixin):
             sizes[family] = np.count_nonzero(~np.isnan(p_values[family]))
         if self.alternative != "two-sided":  # each end of the interval belongs to a one-sided test
             alphas = np.minimum(2 * alphas, 1)
+        margins = special.stdtrit(np.maximum(users - 1, 1), 1 - alphas / 2) * errors
         adjusted = {
             "p_adjusted": p_adjusted,
             "family_size": sizes.astype(int),
+            "ci_low": differences - margins,
+            "ci_high": differences + margins,
             "ci_level": 1 - alphas,
-            **dict(zip(("ci_low", "ci_high", "boot_low", "boot_high"), self._intervals(alphas))),
         }
+        table = zip(*(one.tolist() for one in adjusted.values()))
         rows = tuple(
             {**row, **dict(zip(adjusted, values)), "significant": self._is_significant(values[0])}
-            for row, values in zip(self.rows, zip(*(one.tolist() for one in adjusted.values())))
+            | self._resampled_intervals(row, alpha)
+            for row, values, alpha in zip(self.rows, table, alphas.tolist())
         )
         return replace(self, rows=rows, correction=correction)
 
-    def _intervals(self, alphas: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the ends of the intervals of all rows, and of their percentile intervals.
-
-        `[4, rows]`; only the bootstrap test has percentile intervals.
-        """
-        from scipy import special
-
-        users, errors, differences = (
-            np.array([row[name] for row in self.rows], dtype=float)
-            for name in ("users", "std_error", "difference")
-        )
-        margins = special.stdtrit(np.maximum(users - 1, 1), 1 - alphas / 2) * errors
-        nan = np.full_like(margins, np.nan)
-        ends = np.stack([differences - margins, differences + margins, nan, nan])
-        for number, (row, alpha) in enumerate(zip(self.rows, alphas.tolist())):
-            if row["test"] == "bootstrap":
-                drawn = self.differences[row["model_a"], row["model_b"], row_metric(row)]
-                ends[:, number] = (*drawn.interval(alpha), *drawn.percentiles(alpha))
-        return ends
+    def _resampled_intervals(self, row: Mapping[str, Any], alpha: float) -> dict[str, float]:
+        """Return the intervals of a bootstrap test by column; empty for other tests."""
+        if row["test"] != "bootstrap":
+            return {}
+        drawn = self.differences[row["model_a"], row["model_b"], row_metric(row)]
+        ends = (*drawn.interval(alpha), *drawn.percentiles(alpha))
+        return dict(zip(("ci_low", "ci_high", "boot_low", "boot_high"), ends))
 
     def _is_significant(self, p_adjusted: float) -> bool | None:
         return None if math.isnan(p_adjusted) else p_adjusted <= self.alpha

@@ -36,8 +36,8 @@ _EMPTY_ROW: dict[str, Any] = {
     "left_out": 0,
     "paired": True,
     "form": None,
-    "boot_low": math.nan,
-    "boot_high": math.nan,
+    "boot_low": None,
+    "boot_high": None,
 }
 
 

@@ -134,6 +134,8 @@ class ResampledDifference:
             return self.difference - margin, self.difference + margin
         if self.form == ITEM_FORM:
             return self.percentiles(alpha)
+        if alpha / 2 < 1 / (len(self.draws) + 1):  # below all p-values
+            return math.nan, math.nan
         low, high = self._bca_level(alpha / 2), self._bca_level(1 - alpha / 2)
         return self._draw(low), self._draw(1 - high, from_above=True)
 

@@ -24,6 +24,7 @@ from weft.statistics.pairing import Floats
 
 UNPAIRED = ("kruskal", "mann_whitney")  # treat the users of two models as independent samples
 TESTS = choices(TestName)
+USER_TESTS = tuple(test for test in TESTS if test != "bootstrap")  # of values per user
 ALTERNATIVES = choices(Alternative)  # a differs from b, a > b, a < b
 UNDIRECTED = ("kruskal",)  # tests that have only the two-sided alternative
 TestResult = tuple[Floats, Floats]  # statistics and p-values, [pairs]

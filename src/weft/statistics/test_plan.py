@@ -70,8 +70,11 @@ def _choose_user_tests(results: Mapping[str, Result], tests: Sequence[str] | Non
     if tests is None:
         if not lacking:
             return [_DEFAULT_TEST]
-        if find_obstacle(results) is None:
+        obstacle = find_obstacle(results)
+        if obstacle is None:
             return []
+        if all(result.resamples is not None for result in results.values()):
+            raise InputError(obstacle)
     chosen = [_DEFAULT_TEST] if tests is None else [one for one in tests if one != "bootstrap"]
     if lacking and chosen:
         raise InputError(
