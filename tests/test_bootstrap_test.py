@@ -220,7 +220,7 @@ def test_tests_every_metric_with_a_value(results):
     comparison = weft.compare(results)
     assert comparison.tests == ("bootstrap",)  # no values per user
     rows = rows_of(comparison)
-    assert len(rows) == 3 * len(results["a"].values)
+    assert len(rows) == 3 * len(results["a"].entries)
     for row in comparison.rows:
         name = row["metric"].partition("[")[0]
         expected = "swaps" if name in ("Gini", "ItemCoverage", "Personalization") else "bca"
@@ -332,7 +332,7 @@ def test_resamples_are_saved_and_loaded(results, tmp_path):
     kept, found = results["a"].resamples, loaded["a"].resamples
     assert found.names == kept.names and np.array_equal(found.values, kept.values, equal_nan=True)
     assert found.to_dict() == kept.to_dict()
-    assert kept.to_frame().shape == (80, len(results["a"].values))
+    assert kept.to_frame().shape == (80, len(results["a"].entries))
     assert weft.compare(loaded).to_frame().equals(weft.compare(results).to_frame())
     (tmp_path / "a.exposure_parts.parquet").unlink()
     partly = weft.load_result(tmp_path / "a.json")

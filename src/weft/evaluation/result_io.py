@@ -120,7 +120,7 @@ def load_result(path: str | Path) -> Result:
             tables[table] = found
     fields |= {name: tables[name] for name in _USER_TABLES if name in tables}
     if "resamples" in tables:
-        fields["resamples"] = _read_resamples(path, document, tables, fields["values"])
+        fields["resamples"] = _read_resamples(path, document, tables, fields["entries"])
     return Result(notes=tuple(notes), **fields)
 
 
