@@ -1,6 +1,7 @@
 """Metrics with inverse propensity scores: values, given propensities, ties, notes, errors."""
 
 import itertools
+import json
 import re
 
 import numpy as np
@@ -12,6 +13,7 @@ import weft
 from local_engine import evaluate as evaluate_in_partitions
 from test_examples_accuracy import LISTS, TRAIN, TRUTH
 from weft.metrics.accuracy.weighted_hits import _is_hit_sum
+from weft.metrics.names import parse_name
 from weft.report.context import ReportContext
 from weft.report.rerun import rerun
 
@@ -79,6 +81,58 @@ def test_notes_effective_sample_size_and_clipped_weight():
     (note,) = (note for note in evaluator.compute().notes if "propensity" in note)
     assert note.startswith("IPSRecall weighs 3 relevant interactions")
     assert f"their effective sample size is {169 / 105:.2f}, and {10 / 13:.1%} of" in note
+
+
+def test_values_with_other_powers(tmp_path):
+    """They are those of the same metric with that power, from the same pass."""
+    names = ["SNIPSRecall", "IPS(metric=nDCG(gain=linear), clip=0.2)", "IPSDCG(power=2)"]
+    names += ["IPSRecall(relevance_threshold=3)", "IPSDCG(power=0)"]
+    data = {"top_k": [2, 4], "bootstrap": 20, "slices": {"half": {"a": 1, "b": 2, "c": 2}}}
+    result = run(names, **data)
+    for value in result.entries:
+        power = weft.metrics.registry.prototype(parse_name(value.plain_name)).power
+        expected = sorted({0, power / 2, power * 2} - {power})
+        assert [other for other, _ in value.by_power] == expected
+        for other, number in value.by_power:
+            inside = value.metric.replace(f", power={power:g}", "").replace(
+                f"(power={power:g})", ""
+            )
+            text = f"{inside[:-1]}, power={other})" if "(" in inside else f"{inside}(power={other})"
+            assert run(f"{text}@{value.k}").entries[0].value == number, (value.name, other)
+    # With the metric of that power in the run, its own sums are used.
+    both = run(["SNIPSRecall", "SNIPSRecall(power=1)"])
+    assert dict(both.entry("SNIPSRecall@4").by_power)[1] == both["SNIPSRecall(power=1)@4"]
+    result.save(tmp_path / "result.json")
+    assert weft.load_result(tmp_path / "result.json").entries == result.entries
+    text = json.loads((tmp_path / "result.json").read_text())
+    text["values"][0]["by_power"] = [[0.5]]
+    (tmp_path / "result.json").write_text(json.dumps(text))
+    with pytest.raises(weft.errors.InputError, match="pairs of a power and a value"):
+        weft.load_result(tmp_path / "result.json")
+    parts = evaluate_in_partitions(
+        LISTS, TRUTH, parts=3, train=TRAIN, items=range(1, 9), metrics=names, top_k=[2, 4]
+    )
+    for one, other in zip(parts.entries, result.entries):
+        assert dict(one.by_power) == pytest.approx(dict(other.by_power))
+
+
+def test_notes_values_with_other_powers():
+    (note,) = (note for note in run(["SNIPSRecall"]).notes if "assumption" in note)
+    powers = [run(f"SNIPSRecall(power={power})").entries[0].value for power in (0, 0.25, 1)]
+    assert note == (
+        "power=0.5 is an assumption; with the powers 0, 0.25, 1, SNIPSRecall@4 0.5565 would be "
+        + ", ".join(f"{value:.4f}" for value in powers)
+    )
+    (note,) = (n for n in run(NAMES, top_k=[1, 4]).notes if "assumption" in n)
+    assert note.endswith("; 4 more have it as by_power in their entries")
+    for settings in (
+        {"inputs": {"propensities": GIVEN}},
+        {"train": {"a": []}},
+        {"metrics": "IPSRecall(power=0)"},
+    ):
+        result = run(**{"metrics": "IPSRecall", **settings})
+        assert result.entries[0].by_power == ()
+        assert not any("assumption" in note for note in result.notes)
 
 
 def test_equal_propensities_give_plain_metrics():

@@ -244,6 +244,7 @@ class MetricSet:
                     computed.users,
                     **about,
                     parts=computed.parts,
+                    by_power=computed.by_power,
                     floor=references[0],
                     ceiling=references[1],
                 )

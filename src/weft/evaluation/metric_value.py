@@ -16,6 +16,8 @@ from weft.evaluation.document_fields import (
     check_present,
     check_text,
     check_whole,
+    describe,
+    reject,
 )
 from weft.metrics.names import format_labels
 
@@ -49,6 +51,8 @@ class MetricValue:
     target: float | None = None  # the best value, if there is one
     cell: tuple[str, ...] = ()  # labels, for one of several values: BiasDisparityBR@10[F, Drama]
     parts: tuple[float, ...] = ()  # the values that a composite metric combined
+    # Of a metric with propensities from train, (power, value) with other powers than its own.
+    by_power: tuple[tuple[float, float], ...] = ()
     # The expected value of a random order of the offered items, and the best reachable value.
     floor: float = math.nan
     ceiling: float = math.nan
@@ -116,7 +120,10 @@ class MetricValue:
         """Return the fields as plain values for JSON; NaN is None."""
         row = {"name": self.name, **asdict(self), "ci_low": self.ci_low, "ci_high": self.ci_high}
         row["cell"] = list(self.cell)
-        row["parts"] = [None if math.isnan(part) else part for part in self.parts]
+        row["parts"] = [_to_json(part) for part in self.parts]
+        row["by_power"] = [[power, _to_json(value)] for power, value in self.by_power]
+        if not self.by_power:
+            del row["by_power"]
         for columns in (REFERENCE_COLUMNS, BOOTSTRAP_COLUMNS):
             if all(math.isnan(row[column]) for column in columns):
                 row = {key: value for key, value in row.items() if key not in columns}
@@ -140,11 +147,27 @@ class MetricValue:
             target=check_optional(fields.get("target"), f"{field}['target']", check_number),
             cell=tuple(check_text(one, f"{field}['cell']") for one in cell),
             parts=tuple(float(check_number(one, f"{field}['parts']")) for one in parts),
+            by_power=_read_powers(fields.get("by_power", []), f"{field}['by_power']"),
             **{
                 name: check_number(fields.get(name), f"{field}[{name!r}]")
                 for name in ("value", "std_error", *REFERENCE_COLUMNS, *BOOTSTRAP_COLUMNS)
             },
         )
+
+
+def _read_powers(plain: object, field: str) -> tuple[tuple[float, float], ...]:
+    """Return pairs of a power and a value. Raises `InputError` for anything else."""
+    pairs = []
+    for pair in check_list(plain, field):
+        numbers = [float(check_number(one, field)) for one in check_list(pair, field)]
+        if len(numbers) != 2:
+            reject(field, describe(pair), "pairs of a power and a value")
+        pairs.append((numbers[0], numbers[1]))
+    return tuple(pairs)
+
+
+def _to_json(number: float) -> float | None:
+    return None if math.isnan(number) else number
 
 
 def nan_to_none(row: Mapping[str, Any]) -> dict[str, Any]:

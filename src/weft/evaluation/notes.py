@@ -131,7 +131,7 @@ def state_notes(
     if metric_set.has_slices or evaluator.kinds.keys() - {"train"} or "train" in metric_set.needs:
         notes += _label_notes(evaluator, counts)
     notes += judgement_notes(evaluator, counts)
-    notes += propensity_notes(metric_set, state)
+    notes += propensity_notes(metric_set, state, values)
     if evaluator.rule.name == "expected" or evaluator.estimator is not None:
         notes += _estimate_notes(evaluator)
     if counts["graded_ratings"]:

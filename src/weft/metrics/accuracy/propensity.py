@@ -21,10 +21,12 @@ from weft.data import DeviceColumn, Train
 from weft.data.numbers import Numbers
 from weft.data.popularity import NO_TRAIN, check_ratio
 from weft.errors import InputError, SettingError, check_float, setting_ref
-from weft.metrics.accumulators import Accumulator, UserSums
+from weft.metrics.accumulators import Accumulator, UserMeanSums, UserSums
 from weft.metrics.accuracy.base import AccuracyMetric
 from weft.metrics.base.metric import Bounds
-from weft.metrics.registry import register
+from weft.metrics.base.summed import ComputedValue
+from weft.metrics.registry import build_metric, register
+from weft.metrics.state_layout import StateView
 
 _YANG = (
     "Yang et al. (2018), Unbiased offline recommender evaluation for missing-not-at-random "
@@ -121,8 +123,41 @@ class PropensityMetric(AccuracyMetric):
         terms = (torch.ones_like(weights), weights, weights**2, clipped)
         return torch.stack([batch.relevant.sum_rows(each) for each in terms], dim=1)
 
+    @cached_property
+    def _other_powers(self) -> dict[float, UserMeanSums]:
+        """The sums of the metric with no, half and twice the power, if that has an effect.
+
+        They are those of the metric in a run that has it with that power, too."""
+        if self._given is not None:
+            return {}
+        power = float(self.power)
+        powers = sorted({0.0, power / 2, power * 2} - {power})
+        return {power: self._with_power(power).mean_sums for power in powers}
+
+    def _with_power(self, power: float) -> PropensityMetric:
+        """Return the metric with another power, without states."""
+        params = [(name, value) for name, value in self.spec.params if name != "power"]
+        spec = replace(self.spec, params=(*params, ("power", power)))
+        built = build_metric(
+            spec,
+            metric_class=type(self),
+            inputs=self.own_inputs(),
+            standalone=False,
+            **self.settings(),
+        )
+        assert isinstance(built, PropensityMetric)
+        return built
+
     def accumulators(self) -> tuple[Accumulator, ...]:
-        return (*super().accumulators(), self.weight_sums)
+        return (*super().accumulators(), self.weight_sums, *self._other_powers.values())
+
+    def summarize(self, state: StateView) -> ComputedValue:
+        computed = super().summarize(state)
+        if not self.has_propensities:
+            return computed
+        sums = {power: state[mean] for power, mean in self._other_powers.items()}
+        by_power = tuple((power, float(one[2] / one[1])) for power, one in sums.items())
+        return replace(computed, by_power=by_power)
 
 
 def _check_probabilities(propensities: Tensor) -> None:
@@ -144,7 +179,8 @@ class IPSRecall(PropensityMetric):
     or, without it, (n_i / max n)^`power`, with n_i the train interactions of the item. It is
     clipped to [`clip`, 1]. With given propensities, `power` has no effect. The value estimates the
     sum that recall would have if all items were observed alike, and may exceed 1. The result notes
-    the effective sample size of the weights 1 / p_i and the share of clipped ones.
+    the effective sample size of the weights 1 / p_i and the share of clipped ones and, for
+    propensities from train, the value with no, half and twice the power (`by_power` of the entry).
 
     Edge cases: relevant items that are not candidates count in |R|; an item without train
     interactions has the propensity `clip`; undefined if propensities are not given and train is

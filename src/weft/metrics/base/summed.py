@@ -32,12 +32,13 @@ class ComputedValue:
     """A value computed from a state, with the standard error and users of a mean over users.
 
     `value` is None for a metric that has values by label only. `parts` are the values that a
-    composite combined."""
+    composite combined. `by_power` are the values with other powers of propensities."""
 
     value: Tensor | None
     std_error: float = float("nan")
     users: int | None = None
     parts: tuple[float, ...] = ()
+    by_power: tuple[tuple[float, float], ...] = ()
     by_label: Mapping[tuple[Label, ...], Tensor] = field(default_factory=dict)
 
 
