@@ -66,6 +66,8 @@ VARIANTS = [
     "UserCoverageAtN(n=2, as_fraction=True)",
     "UserCoverage(as_fraction=True, users=evaluated)",
     "NumRetrieved(users=evaluated)",
+    "ValidRate(users=evaluated)",
+    "DuplicateRate(users=evaluated)",
     "EFD(relevance=graded, gain=linear)",
     "EPC(relevance=none, unseen=1)",
     "EFD(denominator=list)",

@@ -156,6 +156,19 @@ def num_retrieved(world: World, user: User, k: int, users: str = "lists") -> flo
     return float(len(ranked(world, user, k))) if user in counted(world, users) else NAN
 
 
+def valid_rate(world: World, user: User, k: int, users: str = "lists") -> float:
+    """Items of the catalogue / |L_u|."""
+    items = ranked(world, user, k) if user in counted(world, users) else []
+    return sum(item in range(world.num_items) for item in items) / len(items) if items else NAN
+
+
+def duplicate_rate(world: World, user: User, k: int, users: str = "lists") -> float:
+    """Positions of L_u with an item of an earlier position / |L_u|."""
+    items = ranked(world, user, k) if user in counted(world, users) else []
+    later = [item for number, item in enumerate(items) if item in items[:number]]
+    return len(later) / len(items) if items else NAN
+
+
 def novelty(
     world: World,
     user: User,
@@ -253,6 +266,8 @@ USER_METRICS: dict[str, Callable[..., float]] = {
     "UserCoverage": user_coverage,
     "UserCoverageAtN": user_coverage_at_n,
     "NumRetrieved": num_retrieved,
+    "ValidRate": valid_rate,
+    "DuplicateRate": duplicate_rate,
     "EPC": epc,
     "EFD": efd,
     "SRecall": s_recall,

@@ -73,6 +73,7 @@ HIGHER = [
     "ItemCoverage",
     "UserCoverage",
     "NumRetrieved",
+    "ValidRate",
     "UserCoverageAtN",
     "ShannonEntropy",
     "SRecall",
@@ -108,6 +109,8 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     "ItemCoverage": every(as_fraction=(False, True), users=USERS, universe=("catalogue", "train")),
     "UserCoverage": every(as_fraction=(False, True), users=USERS),
     "NumRetrieved": every(users=USERS),
+    "ValidRate": every(users=USERS),
+    "DuplicateRate": every(users=USERS),
     "UserCoverageAtN": every(n=(None, 1, 3), as_fraction=(False, True), users=USERS),
     "EFD": every(relevance=("binary", "discounted", "none"), denominator=("k", "list"))
     + every(relevance=("graded",), gain=GAINS),

@@ -693,8 +693,8 @@ MISTAKES = [
     ),
     (
         "evaluation: {duplicates: keep}",
-        "1:26: duplicates: keep is not known. Choose one of 'error', 'keep-best'. Did you "
-        "mean 'keep-best'?",
+        "1:26: duplicates: keep is not known. Choose one of 'error', 'keep-best', "
+        "'miss'. Did you mean 'keep-best'?",
     ),
     (
         "evaluation: {mask_seen: maybe}",

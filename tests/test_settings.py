@@ -137,6 +137,15 @@ SAMPLED = {"strategy": "sampled"}
         ),
         ({"mask_seen": True}, set(), MissingInput, "mask_seen"),
         ({"duplicates": "keep-best"}, set(), SettingError, "duplicates"),
+        ({"duplicates": "miss"}, set(), SettingError, "duplicates"),
+        ({"unknown_items": "miss"}, set(), SettingError, "unknown_items"),
+        (
+            {"unknown_items": "miss", "candidates": "listed"},
+            {"lists"},
+            SettingError,
+            "unknown_items",
+        ),
+        ({"duplicates": "miss", **SAMPLED}, {"lists"}, SettingError, "duplicates"),
     ],
     ids=str,
 )

@@ -18,6 +18,7 @@ from weft.batch.offered import OfferedItems
 from weft.batch.topk import TopK
 from weft.data import BatchLists
 from weft.data.devices import float_type, is_host_readable
+from weft.data.recommendations.list_policy import NO_ITEM
 from weft.data.tensors import SparseRows
 from weft.data.truth_groups import TruthGroups
 from weft.errors import InputError
@@ -96,9 +97,10 @@ class Batch:
     `rank_batch`, which masks and ranks.
 
     `rank()` sets `ranking`, one position deeper than the largest cut-off to see ties at the cut;
-    `items [batch, depth]`, the ranked items, -1 after the end of a list; and `values`, their
-    scores, `-inf` there; and `scan`, if one pass over the scores gave all of it. `depth` is the
-    largest cut-off, or the number of items if that is less."""
+    `items [batch, depth]`, the ranked items, -1 at empty positions and after the end of a list; and
+    `values`, their scores, `-inf` there; and `scan`, if one pass over the scores gave all of it.
+    `depth` is the largest cut-off, or the number of items if that is less. `has_empty`: lists may
+    have empty positions, which have codes below -1 in `ranking` (see `list_policy`)."""
 
     ranking: Ranking
     items: Tensor
@@ -121,8 +123,11 @@ class Batch:
         self.is_host_readable = is_host_readable(self.device)
         self.tie_rule, self.estimator = options.tie_rule, options.estimator
         self.counts_ranks = options.counts_ranks
-        # Positions beyond the catalogue are empty; 1, so that an empty catalogue has a position.
-        self.depth = min(options.depth, max(1, truth.num_items))
+        self.has_empty = self.lists is not None and self.lists.has_empty
+        self.depth = options.depth
+        if not self.has_empty:
+            # No list is longer than the catalogue; 1, so that an empty one has a position.
+            self.depth = min(options.depth, max(1, truth.num_items))
         self.sample_sizes, self.num_left_out = inputs.sample_sizes, inputs.num_left_out
         self.item_mask, self.candidates = inputs.item_mask, inputs.candidates
         self.validation = validation or validation_for(self.device)
@@ -260,6 +265,9 @@ class Batch:
         if depth:
             self.ranking = self._rank_items()
             self.items, self.values = self.ranking.items[:, :depth], self.ranking.values[:, :depth]
+            if self.has_empty:
+                self.values = torch.where(self.items >= 0, self.values, -torch.inf)
+                self.items = self.items.clamp(min=NO_ITEM)
         if scores is None or scores.data.numel() == 0:
             return True
         return not self.validation.has_invalid(self.values[:, 0] if depth else scores.data.amax(1))
@@ -287,11 +295,12 @@ class Batch:
 
     @cached_property
     def lengths(self) -> Tensor:
-        """The length of each list, at most `depth`, `[batch]`."""
+        """The number of positions of each list, empty ones included, at most `depth`, `[batch]`."""
+        items = self.ranking.items[:, : self.depth] if self.has_empty else self.items
         # Usually all lists are full.
-        if self.is_host_readable and self.depth and bool((self.items[:, -1] >= 0).all()):
+        if self.is_host_readable and self.depth and bool((items[:, -1] != NO_ITEM).all()):
             return torch.full((self.size,), self.depth)
-        return (self.items >= 0).sum(1)
+        return (items != NO_ITEM).sum(1)
 
     # -------------------------------------------------------------------- relevant items, positions
 

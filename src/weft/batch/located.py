@@ -65,14 +65,15 @@ class LocatedItems:
         if batch.tie_rule.name != "expected" or batch.is_tie_free:
             return self.observed
         ties_with_last = batch.cached("ties_with_last", self._count_ties_with_last)
+        values = batch.ranking.values[:, : batch.depth]  # those of empty positions, too
         return TieAveragedPositions(
-            batch.values, ties_with_last, self._rows, self.scores, dtype=batch.dtype
+            values, ties_with_last, self._rows, self.scores, dtype=batch.dtype
         )
 
     def _count_ties_with_last(self) -> Tensor:
         """Return the number of items with the score of the last position, `[batch]`."""
         batch = self._batch
-        last = batch.values[:, -1]
+        last = batch.ranking.values[:, batch.depth - 1]
         if batch.lists is not None:
             return count_equal_scores(batch.ordered_lists, last)
         assert batch.scores is not None

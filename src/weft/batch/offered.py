@@ -197,7 +197,7 @@ class OfferedItems:
         batch = self._batch
         sums = torch.zeros(batch.size, dtype=batch.dtype, device=batch.device)
         if batch.lists is not None:
-            is_offered = batch.lists.scores > -torch.inf
+            is_offered = (batch.lists.scores > -torch.inf) & (batch.lists.items >= 0)
             values = compute(torch.where(is_offered, batch.lists.scores, 0).to(batch.dtype))
             return sums.index_add_(0, batch.lists.rows, torch.where(is_offered, values, 0))
         if batch.scores is not None:

@@ -16,8 +16,9 @@ class RankedLists:
     """The recommendation lists of some users at the cut-offs of a metric.
 
     All tensors belong to the reader. Ties are in the order drawn. Positions run to n, the largest
-    cut-off; those after the end of a list are empty. Quantities per user are `[batch, cut-offs]` or
-    `[batch, 1]`, so that they combine.
+    cut-off. Empty are those after the end of a list and, with `unknown_items="miss"` or
+    `duplicates="miss"`, those of unknown or repeated items. Quantities per user are `[batch,
+    cut-offs]` or `[batch, 1]`, so that they combine.
 
     `cutoffs` are the cut-offs as integers, in ascending order, and `k [cut-offs]` as a tensor. A
     metric has one cut-off, unless its class declares `supports_all_cutoffs`. Without a cut-off
@@ -56,12 +57,12 @@ class RankedLists:
 
     @cached_property
     def items(self) -> Tensor:
-        """The item numbers, -1 after the end of a list, `[batch, n]`."""
+        """The item numbers, -1 at empty positions, `[batch, n]`."""
         return self._block(MetricBlock.TOP_K_INDICES)
 
     @cached_property
     def scores(self) -> Tensor:
-        """The scores, `-inf` after the end of a list, `[batch, n]`."""
+        """The scores, `-inf` at empty positions, `[batch, n]`."""
         return self._block(MetricBlock.TOP_K_VALUES)
 
     @cached_property

@@ -116,8 +116,10 @@ class TopK:
 
     @property
     def num_negatives(self) -> Tensor:
-        """The number of offered items that are not relevant, `[batch, 1]`."""
-        return self.batch.offered.num_negatives[:, None]
+        """The number of offered items that are not relevant, `[batch, 1]`.
+
+        An empty position of the top k counts as one more of them: then `[batch, cut-offs]`."""
+        return self.batch.offered.num_negatives[:, None] + self.num_empty
 
     @cached_property
     def num_offered(self) -> Tensor:
@@ -135,9 +137,39 @@ class TopK:
 
     @property
     def list_length(self) -> Tensor:
-        """The length of each list cut at k."""
+        """The number of positions of each list cut at k, empty ones included."""
         lengths = self.batch.lengths if self.order == "model" else self.num_offered
         return torch.minimum(lengths[:, None].to(self.k.dtype), self.k)
+
+    @property
+    def has_empty(self) -> bool:
+        """True if lists may have empty positions."""
+        return self.batch.has_empty and self.order == "model"
+
+    @property
+    def num_listed(self) -> Tensor:
+        """The number of items in the top k; `list_length` without the empty positions."""
+        if not self.has_empty:
+            return self.list_length
+        return self.batch.cached(
+            ("num_listed", self.cutoffs),
+            lambda: self.sum_positions((self.batch.items >= 0).to(self.k.dtype)),
+        )
+
+    def count_empty(self, *codes: int) -> Tensor | int:
+        """Return the number of positions in the top k that are empty for one of some reasons, by
+        the codes of `list_policy`.
+        """
+        if not self.has_empty:
+            return 0
+        held = self.batch.ranking.items[:, : self.batch.depth]
+        is_counted = torch.stack([held == code for code in codes]).any(0)
+        return self.sum_positions(is_counted.to(self.k.dtype))
+
+    @property
+    def num_empty(self) -> Tensor | int:
+        """The number of empty positions in the top k."""
+        return self.list_length - self.num_listed if self.has_empty else 0
 
     # ----------------------------------------------------------------------------- hits and gains
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.interactions import InteractionTable
+from weft.data.recommendations import EncodedLists
 from weft.data.sources import ListSource
 from weft.data.vocabulary import Vocabulary, distinct_ids
 from weft.errors import InputError, setting_ref
@@ -61,14 +62,16 @@ def no_common_user(
     return note
 
 
-def has_common_items(listed: NDArray[Any], relevant: NDArray[np.int64], num_items: int) -> bool:
-    """Return True if an item of the truth is in a list, or if either is empty. Both are codes."""
+def has_common_items(lists: EncodedLists, relevant: NDArray[np.int64]) -> bool:
+    """Return True if an item of the truth is in a list, or if either is empty."""
+    listed = lists.items
     if not len(listed) or not len(relevant):
         return True
-    is_relevant = np.zeros(num_items, dtype=np.bool_)
+    # One more for empty positions, whose codes are negative.
+    is_relevant = np.zeros(lists.num_items + 1, dtype=np.bool_)
     is_relevant[relevant] = True
     return any(
-        is_relevant[listed[start : start + _TILE_POSITIONS]].any()
+        is_relevant[np.maximum(listed[start : start + _TILE_POSITIONS], -1)].any()
         for start in range(0, len(listed), _TILE_POSITIONS)
     )
 

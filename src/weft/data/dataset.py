@@ -175,7 +175,13 @@ class DatasetBuilder:
 
     def _list_axes(self, source: ListSource, settings: DatasetSettings) -> Axes:
         items = None if self._stats is None else self._stats.items
-        return list_axes(self.tables, source, items, orders_ties_by_id=settings.orders_ties_by_id)
+        return list_axes(
+            self.tables,
+            source,
+            items,
+            orders_ties_by_id=settings.orders_ties_by_id,
+            needs_items=settings.unknown_items == "miss",
+        )
 
     def _encode_once(
         self,
@@ -372,7 +378,7 @@ def _local_stats(
     notes: list[str] = []
     if isinstance(source, ListSource) and rows.lists is not None:
         notes += common_user_notes(source, axes.users, tables.truth)
-        if not has_common_items(rows.lists.items, rows.truth.items, axes.items.size):
+        if not has_common_items(rows.lists, rows.truth.items):
             notes.append(NO_HITS)
     groups = {
         name: values.group_names()

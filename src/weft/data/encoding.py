@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from weft.data.evaluation_inputs import Axes, InputTables, named_users
 from weft.data.interactions import Interactions, InteractionTable, build_unique
 from weft.data.popularity import Train, TrainTotals
-from weft.data.recommendations import EncodedLists
+from weft.data.recommendations import EncodedLists, ListPolicy
 from weft.data.sources import ListSource, Source
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError, setting_ref
@@ -30,6 +30,8 @@ class DatasetSettings(Protocol):
     def batch_size(self) -> int | None: ...
     @property
     def duplicates(self) -> str: ...
+    @property
+    def unknown_items(self) -> str: ...
     @property
     def extra_users(self) -> str | None: ...
     @property
@@ -74,8 +76,8 @@ def encode_interactions(
     counts = Counter(dict.fromkeys(("train_repetitions", "train_rows_unmatched"), 0))
     lists = None
     if isinstance(source, ListSource):
-        keep_best = settings.duplicates == "keep-best"
-        lists = source.encode(axes.users, axes.items, keep_best=keep_best)
+        policy = ListPolicy(settings.duplicates, settings.unknown_items)
+        lists = source.encode(axes.users, axes.items, policy)
     truth, users, is_judged = _encode_truth(tables.truth, axes, settings.relevance_threshold)
     counts["users_without_source"] = users.size - axes.users.size
     train, all_users = None, users
@@ -182,6 +184,13 @@ def _encode_candidates(
     return rows.filter(~repeated)
 
 
+def _count_empty(lists: EncodedLists, settings: DatasetSettings) -> dict[str, int]:
+    """Return the counts of empty positions, of the kinds that the settings allow."""
+    empty = lists.count_empty()
+    kinds = {"unknown_in_lists": settings.unknown_items, "repeated_in_lists": settings.duplicates}
+    return {name: empty[name] for name, setting in kinds.items() if setting == "miss"}
+
+
 def _count_lists(
     lists: EncodedLists,
     train: Train | None,
@@ -189,10 +198,11 @@ def _count_lists(
     settings: DatasetSettings,
     counts: Counter[str],
 ) -> None:
-    """Count gaps in ranks, repeated items of lists, and items that are in their user's train."""
+    """Count gaps in ranks, repeated and unknown items, and items of the user's train in lists."""
     counts["lists_with_rank_gaps"] = lists.num_rank_gaps
     if settings.duplicates == "keep-best":
         counts["duplicates_dropped"] = lists.num_dropped
+    counts.update(_count_empty(lists, settings))
     if train is not None and settings.mask_seen is not False:
         counts["seen_in_lists"] = lists.count_listed(
             train.interactions.slice_users(0, axes.users.size)

@@ -20,7 +20,7 @@ from weft.data.readers.pipes import check_pipes
 from weft.data.recommendations import are_lists
 from weft.data.sources import ListSource, Model, Source
 from weft.data.vocabulary import Vocabulary, distinct_ids
-from weft.errors import InputError, SettingError, setting_ref
+from weft.errors import InputError, MissingInput, SettingError, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 LISTS_NAME_USERS = (
     f"{setting_ref('users')} names the rows of scores; recommendation lists name their users "
     "themselves, as weft.TopKItems(ids, users=[...]) does. Leave it out."
+)
+UNKNOWN_NEEDS_ITEMS = (
+    f"{setting_ref('unknown_items', 'miss')} needs the catalogue, which says which items are "
+    f"unknown; give it as {setting_ref('items')}, a list, a table or a file of item ids."
 )
 # Users for whom a model without known items is asked first: few, because the number of items
 # decides how many users fit into a batch.
@@ -189,10 +193,15 @@ def list_axes(
     items: Vocabulary | None,
     *,
     orders_ties_by_id: bool,
+    needs_items: bool,
 ) -> Axes:
-    """Return the users and items of recommendation lists. `items` is the catalogue if known."""
+    """Return the users and items of recommendation lists. `items` is the catalogue if known.
+
+    Raise `MissingInput` if `needs_items`, and the catalogue would be what occurs in the lists."""
     if tables.users is not None:
         raise SettingError(LISTS_NAME_USERS)
+    if items is None and needs_items and not tables.has_item_order(source):
+        raise MissingInput(UNKNOWN_NEEDS_ITEMS)
     if items is None:
         items = _catalogue(tables, source, orders_ties_by_id=orders_ties_by_id)
     users = Vocabulary.from_data("user", [source.table.users], origin=source.table.where)

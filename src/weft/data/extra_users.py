@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.interactions import Interactions
+from weft.data.popularity import Train
+from weft.data.recommendations import EncodedLists
 from weft.data.sources import ListSource
 
 if TYPE_CHECKING:
@@ -41,9 +43,8 @@ def skip_extra_users(dataset: EvaluationData) -> EvaluationData:
         counts["candidates_unmatched"] += _count_rows(candidates, skipped)
         candidates = candidates.select_users(kept)
     lists = source.encoded if isinstance(source, ListSource) else None
-    if lists is not None and train is not None and "seen_in_lists" in counts:
-        seen = train.interactions.slice_users(0, len(rows))
-        counts["seen_in_lists"] = lists.count_listed(seen)
+    if lists is not None:
+        counts = Counter({**counts, **_count_lists(lists, counts, train)})
     return replace(
         dataset,
         users=dataset.users.select(kept),
@@ -65,6 +66,17 @@ def skip_extra_users(dataset: EvaluationData) -> EvaluationData:
         },
         derived={},
     )
+
+
+def _count_lists(
+    lists: EncodedLists, counts: Mapping[str, int], train: Train | None
+) -> dict[str, int]:
+    """Return the counts of positions of lists, of those kinds that were counted before."""
+    numbers = lists.count_empty()
+    if train is not None and "seen_in_lists" in counts:
+        seen = train.interactions.slice_users(0, len(lists.offsets) - 1)
+        numbers["seen_in_lists"] = lists.count_listed(seen)
+    return {name: number for name, number in numbers.items() if name in counts}
 
 
 def _count_rows(interactions: Interactions, users: NDArray[np.int64]) -> int:

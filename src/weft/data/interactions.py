@@ -176,7 +176,9 @@ def hash_sums_by_id(
     lengths = np.diff(interactions.offsets)
     user_keys = users.hash_keys_of(np.flatnonzero(lengths))
     user_keys = np.repeat(user_keys[: len(lengths)], lengths)
-    item_keys = items.hash_keys_of(interactions.items)
+    codes = interactions.items  # negative for empty positions of lists
+    codes = codes[codes >= 0] if len(codes) and codes.min() < 0 else codes
+    item_keys = np.append(items.hash_keys_of(codes), np.arange(-4, 0))  # the last are their own
     sums = np.zeros(3, dtype=np.uint64)
     for start in range(0, len(user_keys), _TILE_ROWS):
         tile = slice(start, start + _TILE_ROWS)
@@ -348,16 +350,16 @@ class InteractionTable:
         return user_codes, item_codes
 
     def encode_items(
-        self, items: Vocabulary, *, dtype: type[np.signedinteger[Any]] = np.int64
+        self, items: Vocabulary, *, dtype: type[np.signedinteger[Any]] = np.int64, remedy: str = ""
     ) -> NDArray[Any]:
-        """Return the code of each item; raise `InputError` for unknown items."""
+        """Return the code of each item; raise `InputError`, with a remedy, for unknown items."""
         codes = items.encode(self.items, self.where, dtype=dtype)
         if len(codes) and codes.min() < 0:
             raise InputError(
                 f"{self.where} has items that are not in the catalogue of {items.size} items"
                 f"{_describe_range(items)}:\n{self.format_rows(codes < 0)}\n"
                 f"{_describe_start(self.items, items)}Remove these rows, or give the whole "
-                f"catalogue with {setting_ref('items')}."
+                f"catalogue with {setting_ref('items')}.{remedy}"
             )
         return codes
 

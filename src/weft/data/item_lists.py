@@ -15,7 +15,7 @@ from torch import Tensor
 from weft.data.devices import DeviceColumn
 from weft.data.interactions import MAX_EXAMPLES, digest, hash_rows, sum_hashes
 from weft.data.label_readers import check_in_order
-from weft.data.recommendations import ListTable, are_lists, read_lists
+from weft.data.recommendations import ListPolicy, ListTable, are_lists, read_lists
 from weft.data.topk_items import TopKItems
 from weft.data.vocabulary import Vocabulary, distinct_ids
 from weft.errors import InputError
@@ -168,8 +168,9 @@ def read_item_lists(
     )
     items = _count_items(table) if items is None else items
     all_users, user_codes = _extend(users, table.users, table.where)
+    listed, _ = _extend(items, table.items, table.where)
     lists, duplicates = table.encode_unchecked(
-        all_users, _extend(items, table.items, table.where)[0], keep_best=False
+        all_users, listed, ListPolicy(), num_items=listed.size
     )
     for repeated, rows in duplicates.items():
         raise InputError(

@@ -230,8 +230,8 @@ def check_list_rows(lists: RawTable) -> list[DraftFinding]:
             Treatment("keep-best"),
             _repair_treatment("keep-worst", lists, duplicates="worst"),
         ),
-        fix="duplicates='keep-best' (--duplicates keep-best) goes on with the best of each; look "
-        "for a join that doubles rows.",
+        fix="duplicates='keep-best' (--duplicates keep-best) goes on with the best of each, and "
+        "'miss' leaves the other positions empty; look for a join that doubles rows.",
     )
     return drop_absent(
         not_finite_scores,
@@ -281,10 +281,13 @@ def check_catalogue(data: Inputs) -> Iterator[DraftFinding]:
             "Write each item once.",
         )
     for table in data.tables().values():
-        yield from drop_absent(_outside_catalogue(table, data.items))
+        is_lists = table is data.lists
+        yield from drop_absent(_outside_catalogue(table, data.items, are_lists=is_lists))
 
 
-def _outside_catalogue(table: RawTable, items: pl.Series) -> DraftFinding | None:
+def _outside_catalogue(
+    table: RawTable, items: pl.Series, *, are_lists: bool
+) -> DraftFinding | None:
     is_known = pl.col("item").is_in(items.implode())
     rows = table.frame.filter(~is_known)
 
@@ -292,6 +295,17 @@ def _outside_catalogue(table: RawTable, items: pl.Series) -> DraftFinding | None
         is_this = other.where == table.where
         return other.with_frame(other.frame.filter(is_known)) if is_this else other
 
+    fix = "Give the whole catalogue, or leave it out: it is then every item that occurs."
+    empty: tuple[Treatment, ...] = ()
+    if are_lists:
+        fix += " If a model invents items, unknown_items='miss' counts them as misses."
+        empty = (
+            Treatment(
+                "unknown_items='miss'",
+                lambda data: replace(data, has_unknown_items=True),
+                {"unknown_items": "miss"},
+            ),
+        )
     return draft_finding(
         "items-outside-catalogue",
         "error",
@@ -302,6 +316,7 @@ def _outside_catalogue(table: RawTable, items: pl.Series) -> DraftFinding | None
         treatments=(
             Treatment("catalogue widened by them"),
             Treatment(f"rows of {table.where} dropped", lambda data: data.map(restrict)),
+            *empty,
         ),
-        fix="Give the whole catalogue, or leave it out: it is then every item that occurs.",
+        fix=fix,
     )

@@ -32,6 +32,7 @@ class Inputs:
     items: pl.Series | None
     side: Mapping[str, Any]  # other inputs of metrics
     kinds: Kinds  # of each of them
+    has_unknown_items: bool = False  # whether items of lists outside the catalogue stay outside
 
     @property
     def available(self) -> set[str]:
@@ -59,10 +60,17 @@ class Inputs:
         return replace(self, lists=self.lists.filter_users(users, keep=keep), truth=truth)
 
     def for_evaluation(self) -> EvaluationInputs:
-        """Return the inputs of an evaluation; the catalogue has every item that occurs."""
+        """Return the inputs of an evaluation; the catalogue has every item that occurs, those of
+        lists unless `has_unknown_items`.
+        """
         items = self.items
         if items is not None:
-            occurring = (table.items for table in self.tables().values() if len(table.frame))
+            tables = [table for table in self.tables().values() if len(table.frame)]
+            occurring = (
+                table.items
+                for table in tables
+                if table is not self.lists or not self.has_unknown_items
+            )
             items = pl.concat([items, *occurring]).unique(maintain_order=True)
         lists, truth = self.lists.for_evaluation(), self.truth.for_evaluation()
         train = None if self.train is None else self.train.for_evaluation()
@@ -243,7 +251,10 @@ class EffectEvaluator:
             return self._values
         if data is None or not self._values:
             return {}
-        result, _ = data.evaluate(self._settings.model_copy(update=dict(treatment.settings)))
+        settings = self._settings.model_copy(update=dict(treatment.settings))
+        if any(settings.conflicts()):  # the treatment does not apply to these settings
+            return {}
+        result, _ = data.evaluate(settings)
         # Metrics that fail after the treatment are undefined.
         names = treatment.names or {metric: metric for metric in self._values}
         return {

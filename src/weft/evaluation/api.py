@@ -90,6 +90,7 @@ def evaluate(
     missing_lists: str | None = None,
     extra_users: str | None = None,
     duplicates: str = "error",
+    unknown_items: str = "error",
     feature_separator: str | None = None,
     profile: str | None = None,
     batch_size: int | None = None,
@@ -194,9 +195,11 @@ def evaluate(
         truth without scores or a list: `"zero"` (default) or `"skip"`. Users without an interaction
         in the truth: `"count"` (default) their lists in the metrics of all lists, such as coverage
         and popularity, or `"skip"` them in everything.
-    duplicates
-        An item that occurs twice in a recommendation list: `"error"`, or `"keep-best"` for its best
-        position; the result counts the others.
+    duplicates, unknown_items
+        An item that occurs twice in a recommendation list: `"error"`; `"keep-best"` keeps its best
+        position, and lists close up; `"miss"` leaves the other positions empty, which count as
+        misses. An item of a list that is not in the catalogue `items`: `"error"`, or `"miss"`. The
+        result counts both.
     profile
         The definitions of another tool, to reproduce its numbers: `"warprec"`, `"elliot"`,
         `"trec_eval"`, `"ranx"`, `"recbole"`, `"torchmetrics"`, `"rectools"`, `"sklearn"`,
@@ -252,6 +255,7 @@ def evaluate(
         missing_lists=missing_lists,
         extra_users=extra_users,
         duplicates=duplicates,
+        unknown_items=unknown_items,
         feature_separator=feature_separator,
         profile=profile,
         batch_size=batch_size,

@@ -173,8 +173,11 @@ class EvaluatorState(nn.Module):
     @property
     def list_length(self) -> int:
         """The length of the lists that are kept: the largest cut-off, or the number of items."""
-        depth = self.metric_set.depth
-        return depth if self.num_items is None else min(depth, max(1, self.num_items))
+        depth, settings = self.metric_set.depth, self.settings
+        # With empty positions, lists may be longer than the catalogue.
+        if self.num_items is None or "miss" in (settings.unknown_items, settings.duplicates):
+            return depth
+        return min(depth, max(1, self.num_items))
 
     def restore(self, state: EvaluationState) -> None:
         """Replace the state. It is not copied."""

@@ -17,6 +17,7 @@ from weft.data.sources import ListSource
 from weft.evaluation.bootstrap import BootstrapInterval
 from weft.evaluation.candidates import CandidateProvider
 from weft.evaluation.counts import items_without, unknown_items, users_without
+from weft.evaluation.list_notes import list_notes
 from weft.evaluation.metric_set import MetricSet
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.propensity_notes import propensity_notes
@@ -71,7 +72,7 @@ def input_notes(
             f"{missing:,} users of the truth have no {kind} and are left out (missing_lists='skip')"
         )
     if isinstance(dataset.source, ListSource):
-        yield from _source_notes(dataset.source, settings, counts)
+        yield from list_notes(dataset.source, settings, counts, metric_set)
     if settings.candidates != "all" or settings.strategy == "sampled":
         yield from candidates.notes()
         if names := metric_set.select_names(lambda metric: metric.is_exposure_metric):
@@ -94,28 +95,6 @@ def _train_notes(counts: Counts) -> Iterator[str]:
         yield f"train repeats {repeated:,} (user, item) rows; each counts once"
     if unmatched := counts.get("train_rows_unmatched"):
         yield f"{unmatched:,} rows of train belong to users who are not evaluated"
-
-
-def _source_notes(
-    source: ListSource, settings: EvaluationSettings, counts: Counts
-) -> Iterator[str]:
-    lists = source.table
-    if lists.order == "rank" and lists.has_scores:
-        yield "the lists have ranks and scores: they are ranked by rank"
-    if lists.order == "rows" and lists.unused_columns:
-        unread = ", ".join(map(repr, lists.unused_columns))
-        yield (
-            "the lists have neither scores nor ranks: rows are taken best first (columns that were "
-            f"not read: {unread})"
-        )
-    if gaps := counts.get("lists_with_rank_gaps"):
-        yield f"{gaps:,} lists have gaps in their ranks; the items below a gap move up"
-    if dropped := counts.get("duplicates_dropped"):
-        yield f"{dropped:,} rows repeat an item of their list; its best place is kept"
-    if seen := counts.get("seen_in_lists"):
-        is_masked = settings.mask_seen is True
-        outcome = "are removed" if is_masked else "are kept; mask_seen=True removes them"
-        yield f"{seen:,} recommended items are in their user's train and {outcome}"
 
 
 # --------------------------------------------------------------------------------------------------

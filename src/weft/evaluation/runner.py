@@ -246,7 +246,8 @@ class EvaluationRun:
             candidates.to_rows(truth.num_rows, truth.num_items), truth.items.device
         )
         listed = restrict_lists(lists, rows)
-        self.candidates.count_unlisted(len(candidates.keys) - len(listed.items))
+        num_listed = int((listed.items >= 0).sum()) if listed.has_empty else len(listed.items)
+        self.candidates.count_unlisted(len(candidates.keys) - num_listed)
         raw_scores = lists.scores_at(truth.keys)
         return replace(inputs, predictions=listed, raw_scores=raw_scores, candidates=rows)
 

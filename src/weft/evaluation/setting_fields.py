@@ -24,6 +24,7 @@ from weft._choices import (
     Strategy,
     Targets,
     TieRuleName,
+    UnknownItems,
 )
 from weft.errors import check_int, check_path, check_threshold
 from weft.evaluation.sampling_settings import NEG_ALPHA, NUM_NEGATIVES
@@ -135,12 +136,23 @@ class SettingFields(BaseModel):
         description="Users without an interaction in the truth: count their lists in the metrics "
         "of all lists, such as coverage (default), or leave these users out of everything (skip).",
     )
-    duplicates: Annotated[Duplicates, one_of(Duplicates, is_required=True), Option(COUNTING)] = (
-        Field(
-            default="error",
-            description="An item that occurs twice in a recommendation list: an error, or keep its "
-            "best position (keep-best).",
-        )
+    duplicates: Annotated[
+        Duplicates,
+        one_of(Duplicates, is_required=True),
+        Option(COUNTING, recorded="if changed"),
+    ] = Field(
+        default="error",
+        description="An item that occurs twice in a recommendation list: an error, or its best "
+        "position counts, and lists close up (keep-best) or keep the others as misses (miss).",
+    )
+    unknown_items: Annotated[
+        UnknownItems,
+        one_of(UnknownItems, is_required=True),
+        Option(COUNTING, recorded="if changed"),
+    ] = Field(
+        default="error",
+        description="An item of a recommendation list that is not in the catalogue: an error, or "
+        "it keeps its position and counts as a miss (miss).",
     )
     repeated_users: Annotated[
         RepeatedUsers | None,

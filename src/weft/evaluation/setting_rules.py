@@ -46,8 +46,8 @@ class Option:
     `flag` is the command-line spelling, None if the command line does not offer it; `key` is the
     key in the YAML section `evaluation`, None if YAML does not offer it; by default ("auto") both
     follow from the name of the setting. `recorded` is when
-    `Result.settings` has the setting by its value: always, if it is not None, or for runs over all
-    users of a source.
+    `Result.settings` has the setting by its value: always, if it is not None, if it is not the
+    default, or for runs over all users of a source.
     """
 
     panel: str
@@ -57,7 +57,7 @@ class Option:
     metavar: str | None = None
     in_evaluate: bool = True
     changes_results: bool = True
-    recorded: Literal["always", "if given", "of a run", "no"] = "no"
+    recorded: Literal["always", "if given", "if changed", "of a run", "no"] = "no"
 
     def named(self, name: str) -> Option:
         """Return the option with its flag and key spelled out."""
@@ -382,8 +382,26 @@ def input_conflicts(
             f"{setting_ref('feature_separator', settings.feature_separator)} needs "
             f"{setting_ref('item_features')}, whose values it splits."
         )
-    if settings.duplicates == "keep-best" and "lists" not in available:
+    if settings.duplicates != "error" and "lists" not in available:
         yield SettingError(
-            f"{setting_ref('duplicates', 'keep-best')} is about recommendation lists; scores "
-            "have one position for each user and item."
+            f"{setting_ref('duplicates', settings.duplicates)} is about recommendation lists; "
+            "scores have one position for each user and item."
         )
+    if settings.unknown_items == "miss" and "lists" not in available:
+        yield SettingError(
+            f"{setting_ref('unknown_items', 'miss')} is about recommendation lists; scores are "
+            "those of the items of the catalogue."
+        )
+
+
+def empty_position_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
+    """Yield an error for settings under which an empty position of a list has no meaning."""
+    others = {"candidates": "listed", "strategy": "sampled"}
+    for name in ("duplicates", "unknown_items"):
+        for other, value in others.items():
+            if getattr(settings, name) == "miss" and getattr(settings, other) == value:
+                yield SettingError(
+                    f"{setting_ref(name, 'miss')} leaves positions of lists empty, but with "
+                    f"{setting_ref(other, value)} lists are rankings of candidates, which have no "
+                    f"empty position; leave one of the two out."
+                )

@@ -27,6 +27,7 @@ from weft.evaluation.setting_fields import SettingFields
 from weft.evaluation.setting_rules import (
     Option,
     SettingField,
+    empty_position_conflicts,
     estimator_conflicts,
     input_conflicts,
     setting_error,
@@ -113,6 +114,7 @@ class EvaluationSettings(SettingFields):
         for field in self.fields():
             value, when = getattr(self, field.name), field.option.recorded
             is_given = when == "if given" and value not in (None, False, "all")
+            is_given |= when == "if changed" and value != field.default
             if when == "always" or is_given or (when == "of a run" and of_run):
                 record[field.name] = value
         return {**record, "mask_seen": self.mask_seen is True}
@@ -125,6 +127,7 @@ class EvaluationSettings(SettingFields):
         if self.implicit and self.relevance_threshold is not None:
             yield threshold_conflict(self.relevance_threshold)
         yield from sampling_conflicts(self)
+        yield from empty_position_conflicts(self)
         if self.estimator is not None or self.gamma is not None:
             yield from estimator_conflicts(self)
         if self.targets != "all" or self.item_slices:

@@ -1,4 +1,4 @@
-"""Coverage: how many items and users the lists reach. Higher is better.
+"""Coverage: how many items and users the lists reach, and how much of the lists is valid.
 
 All lists count: those of every user of the truth or of the source, with or without relevant items,
 empty lists included.
@@ -11,10 +11,12 @@ from collections.abc import Set
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from weft._input_kinds import BUILT_IN_INPUTS
 from weft.batch.topk import TopK
+from weft.data.recommendations.list_policy import REPEATED, REPEATED_UNKNOWN, UNKNOWN
 from weft.errors import check_bool, check_choice, check_int
 from weft.metrics.accumulators import Accumulator, ItemExposure
 from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
@@ -152,7 +154,7 @@ class UserCoverage(_CoveredUsers):
     """
 
     def user_values(self, topk: TopK) -> Tensor:
-        return (topk.list_length >= 1).to(topk.k.dtype)
+        return (topk.num_listed >= 1).to(topk.k.dtype)
 
 
 @register
@@ -178,7 +180,7 @@ class UserCoverageAtN(_CoveredUsers):
         self.n = None if n is None else check_int("UserCoverageAtN got n", n)
 
     def user_values(self, topk: TopK) -> Tensor:
-        return (topk.list_length >= (topk.k if self.n is None else self.n)).to(topk.k.dtype)
+        return (topk.num_listed >= (topk.k if self.n is None else self.n)).to(topk.k.dtype)
 
 
 @register
@@ -199,4 +201,75 @@ class NumRetrieved(_ListMetric):
     """
 
     def user_values(self, topk: TopK) -> Tensor:
-        return topk.list_length
+        return topk.num_listed
+
+
+class _PositionShare(_ListMetric):
+    """The share of the positions of a list that fulfil a condition."""
+
+    bounds: Bounds = (0.0, 1.0)
+    undefined = "all lists are empty"
+    reference = (
+        "Rajput et al. (2023), Recommender systems with generative retrieval (on invalid ids), "
+        "doi 10.48550/arXiv.2305.05065"
+    )
+
+    def share(self, topk: TopK, number: Tensor | int) -> Tensor:
+        """Return a number of positions divided by all of the list cut at k."""
+        length = topk.list_length
+        return number / torch.where(length > 0, length, torch.nan)
+
+
+@register
+class ValidRate(_PositionShare):
+    """The share of the first k positions of a list that hold an item of the catalogue, averaged
+    over lists.
+
+    It tells how often a generative model invents items: with a catalogue (`items`) and
+    `unknown_items="miss"`, items outside the catalogue keep their positions. An item that repeats
+    an earlier one is valid, too; see DuplicateRate. `users="evaluated"` counts the lists of users
+    with a relevant item only.
+
+    Edge cases: lists shorter than k are divided by their own length; an empty list is left out; 1
+    for scores, and for lists without items that are unknown.
+
+    Example: of three items, one is not in the catalogue.
+
+    >>> import weft
+    >>> lists, truth = {"ann": ["tea", "unicorn milk", "rye"]}, {"ann": ["rye"]}
+    >>> result = weft.evaluate(
+    ...     lists, truth, items=["fig", "rye", "tea"], unknown_items="miss", metrics="ValidRate@3"
+    ... )
+    >>> round(result["ValidRate@3"], 4)
+    0.6667
+    """
+
+    def user_values(self, topk: TopK) -> Tensor:
+        return self.share(topk, topk.list_length - topk.count_empty(UNKNOWN, REPEATED_UNKNOWN))
+
+
+@register
+class DuplicateRate(_PositionShare):
+    """The share of the first k positions of a list that repeat an item of an earlier position,
+    averaged over lists. Lower is better.
+
+    With `duplicates="miss"`, repeated items keep their positions. Items are compared by their ids,
+    in the catalogue or not. `users="evaluated"` counts the lists of users with a relevant item
+    only.
+
+    Edge cases: lists shorter than k are divided by their own length; an empty list is left out; 0
+    for scores, and where `duplicates="keep-best"` has removed repeated items.
+
+    Example: of four items, one occurs twice.
+
+    >>> import weft
+    >>> lists, truth = {"ann": ["tea", "rye", "tea", "fig"]}, {"ann": ["rye"]}
+    >>> weft.evaluate(lists, truth, duplicates="miss", metrics="DuplicateRate@4")["DuplicateRate@4"]
+    0.25
+    """
+
+    higher_is_better = False
+
+    def user_values(self, topk: TopK) -> Tensor:
+        number = topk.list_length * 0 + topk.count_empty(REPEATED, REPEATED_UNKNOWN)
+        return self.share(topk, number)

@@ -56,9 +56,16 @@ class _ExpectedExposure(UserAverageTopKMetric):
         sums = (torch.nn.functional.pad(one.cumsum(0), (1, 0)) for one in (weights, weights**2))
         return DeviceColumn(next(sums)), DeviceColumn(next(sums))
 
+    def _sum_weights(self, topk: TopK, power: int) -> Tensor:
+        """Return the sum over listed items of the weights of their positions to a power, 1 or 2."""
+        if not topk.has_empty:
+            return self._cumulative[power - 1].lookup(topk.list_length.long())
+        weights = self._browsing.weights(topk.positions) ** power
+        return topk.sum_positions(torch.where(topk.batch.items >= 0, weights, 0))
+
     def disparity(self, topk: TopK) -> Tensor:
         """Return the sum of e² over items."""
-        return self._cumulative[1].lookup(topk.list_length.long())
+        return self._sum_weights(topk, 2)
 
     def targets(self, topk: TopK) -> tuple[Tensor, Tensor]:
         """Return e* of relevant items and of others, `[batch, 1]`."""
@@ -77,7 +84,7 @@ class _ExpectedExposure(UserAverageTopKMetric):
         relevant, others = self.targets(topk)
         weights = self._browsing.weights(topk.positions)
         hits = topk.relevant_positions.hits(topk.cutoffs, weights)
-        exposure = self._cumulative[0].lookup(topk.list_length.long())
+        exposure = self._sum_weights(topk, 1)
         return relevant * hits + others * (exposure - hits)
 
 

@@ -332,5 +332,5 @@ class UserMADRating(_UserMAD):
         total = topk.sum_items(
             lambda items, scores: torch.where(items >= 0, scores.to(topk.k.dtype), 0)
         )
-        is_counted = (topk.list_length > 0) & ((topk.num_relevant > 0) | (self.users == "lists"))
-        return total / torch.where(is_counted, topk.list_length, torch.nan)
+        is_counted = (topk.num_listed > 0) & ((topk.num_relevant > 0) | (self.users == "lists"))
+        return total / torch.where(is_counted, topk.num_listed, torch.nan)

@@ -26,12 +26,17 @@ def remove_seen(lists: BatchLists, seen: SparseRows | None) -> BatchLists:
 
 
 def restrict_lists(lists: BatchLists, allowed: Tensor | SparseRows | None) -> BatchLists:
-    """Return the lists with only the allowed items: a mask `[items]`, or items of each user."""
+    """Return the lists with only the allowed items: a mask `[items]`, or items of each user.
+
+    Empty positions stay."""
     if allowed is None:
         return lists
+    items = lists.items.clamp(min=0) if lists.has_empty else lists.items
     if isinstance(allowed, SparseRows):
-        return lists.filter(allowed.contains(lists.rows * lists.num_items + lists.items))
-    return lists.filter(allowed[lists.items])
+        is_kept = allowed.contains(lists.rows * lists.num_items + items)
+    else:
+        is_kept = allowed[items]
+    return lists.filter(is_kept | (lists.items < 0) if lists.has_empty else is_kept)
 
 
 def break_ties(
@@ -60,7 +65,11 @@ def _tie_keys(
 ) -> Tensor:
     """Return a sort key for each tied item, lower first."""
     if rule.name in ("random", "expected"):
-        return rule.hash(user_keys[lists.rows[tied]], lists.items[tied][:, None])[:, 0]
+        rows, items = lists.rows[tied], lists.items[tied]
+        if lists.has_empty:  # drawn independently of each other
+            items = torch.where(items >= 0, items, lists.offsets[rows] - tied - 1)
+            return rule.hash_entries(user_keys[rows], items)
+        return rule.hash(user_keys[rows], items[:, None])[:, 0]
     index, is_listed = lists.locate(relevant.keys)
     is_listed = relevant.fill_invalid(is_listed, False)
     grades = relevant.values.new_zeros(len(lists.items) + 1)

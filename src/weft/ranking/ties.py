@@ -69,6 +69,15 @@ class TieRule:
         seeded = mix64(user_keys + mix64(torch.full_like(user_keys, self.seed)))
         return mix64(seeded[:, None] + keys * SPLITMIX_STEP) & 0x7FFF_FFFF_FFFF_FFFF
 
+    def hash_entries(self, user_keys: Tensor, items: Tensor) -> Tensor:
+        """Return a nonnegative random number for each (user, item) of lists, `[n]` both.
+
+        Negative items, of empty positions, are their own keys."""
+        keys = items
+        if self._item_keys is not None:
+            keys = torch.where(items >= 0, self._item_keys.lookup(items), items)
+        return TieRule(self.name, self.seed).hash(user_keys, keys[:, None])[:, 0]
+
     def _rank_by_hash(
         self, scores: MaskedScores, depth: int, user_keys: Tensor
     ) -> tuple[Tensor, Tensor]:

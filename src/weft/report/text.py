@@ -74,6 +74,8 @@ _COUNTS = {
     "seen_in_lists": "seen items in lists",
     "lists_with_rank_gaps": "lists with gaps in their ranks",
     "duplicates_dropped": "repeated items dropped from lists",
+    "repeated_in_lists": "repeated items in lists",
+    "unknown_in_lists": "items of lists outside the catalogue",
     "candidates": "candidates",
     "candidates_unmatched": "candidates of users or items that are not known",
     "candidates_not_listed": "candidates in no list",
@@ -173,6 +175,8 @@ def _exclusions(context: ReportContext) -> Iterable[tuple[str, str]]:
         "relevant_not_offered": lambda result: "cannot be hit",
         "lists_with_rank_gaps": lambda result: "the items below a gap move up",
         "duplicates_dropped": lambda result: "the best position counts",
+        "repeated_in_lists": lambda result: "count as misses",
+        "unknown_in_lists": lambda result: "count as misses",
         "train_repetitions": lambda result: "each counts once",
         "train_rows_unmatched": lambda result: None,
     }

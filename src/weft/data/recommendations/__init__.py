@@ -8,9 +8,10 @@
 The source of an evaluation that owns them is `weft.data.sources.ListSource`."""
 
 from weft.data.recommendations.batch_lists import BatchLists
+from weft.data.recommendations.encoded_lists import EncodedLists
+from weft.data.recommendations.list_policy import ListPolicy
 from weft.data.recommendations.list_table import (
     ROW_RANK_OFFSET,
-    EncodedLists,
     ListTable,
     are_lists,
     read_lists,
@@ -21,6 +22,7 @@ __all__ = [
     "ROW_RANK_OFFSET",
     "BatchLists",
     "EncodedLists",
+    "ListPolicy",
     "ListTable",
     "SpilledLists",
     "are_lists",

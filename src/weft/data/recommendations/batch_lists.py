@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -24,8 +25,9 @@ class BatchLists(RaggedRows):
     """The lists of one batch, on its device: offsets `[batch + 1]`, items and scores `[entries]`.
 
     `is_order_given`: equal scores are not ties. `is_missing`: the source has no list for these
-    users, not even an empty one. `is_complete`: the lists hold all candidates. `item_index`: keys
-    in a flattened `[batch, items]` matrix, ascending, and the entries there; None: not computed.
+    users, not even an empty one. `is_complete`: the lists hold all candidates. `has_empty`: there
+    may be empty positions, entries with a negative item (see `list_policy`). `item_index`: keys in
+    a flattened `[batch, items]` matrix, ascending, and the entries there; None: not computed.
     """
 
     offsets: Tensor
@@ -35,6 +37,7 @@ class BatchLists(RaggedRows):
     is_order_given: bool
     is_missing: bool = False
     is_complete: bool = False
+    has_empty: bool = False
     is_valid: Tensor | None = None
     error_counts: Mapping[str, Tensor] = field(default_factory=dict)
     item_index: tuple[Tensor, Tensor] | None = None
@@ -137,6 +140,8 @@ class BatchLists(RaggedRows):
         if self.item_index is None and (entries := self._locate_natively(keys)) is not None:
             return entries.clamp(min=0), entries >= 0
         index_keys, index_entries = self._item_index
+        if len(index_keys) == 0:  # all positions are empty
+            return torch.zeros_like(keys), torch.zeros_like(keys, dtype=torch.bool)
         if is_host_readable(keys.device):  # NumPy is faster for sorted keys
             places = torch.from_numpy(np.searchsorted(index_keys.numpy(), keys.numpy()))
         else:
@@ -150,7 +155,7 @@ class BatchLists(RaggedRows):
 
     def _locate_natively(self, keys: Tensor) -> Tensor | None:
         """Return the entry at each key, -1 for none; None if the native loop does not apply."""
-        is_usable = is_built() and is_host_readable(keys.device)
+        is_usable = is_built() and is_host_readable(keys.device) and not self.has_empty
         if not is_usable or len(self.items) >= _MAX_NATIVE_ENTRIES:
             return None
         entries = torch.empty_like(keys)
@@ -164,8 +169,12 @@ class BatchLists(RaggedRows):
         """`item_index`, computed if it is None; it is given where the host cannot read items."""
         if self.item_index is not None:
             return self.item_index
-        items, offsets = self.items.numpy(), self.offsets.numpy()
-        keys, entries = sort_by_item(items, offsets, num_items=self.num_items)
+        keys, entries = index_items(
+            self.items.numpy(),
+            self.offsets.numpy(),
+            num_items=self.num_items,
+            has_empty=self.has_empty,
+        )
         return torch.from_numpy(keys), torch.from_numpy(entries)
 
     def contains(self, keys: Tensor) -> Tensor:
@@ -204,6 +213,7 @@ class BatchLists(RaggedRows):
     def top(self, depth: int) -> tuple[Tensor, Tensor]:
         """Return the first items of each list and their scores, -1 and `-inf` after its end.
 
+        Empty positions keep their codes, below -1, and their scores.
         Shape `[batch, depth + 1]`, or `[batch, depth]` if no list has more items.
         """
         depth += 1
@@ -228,7 +238,11 @@ class BatchLists(RaggedRows):
         size = self.num_rows * self.num_items
         dense = self.scores.new_full((size,), -torch.inf)
         keys = self.rows * self.num_items + self.items
-        if self.is_valid is None:
+        if self.has_empty:
+            is_item = self.items >= 0
+            keys, scores = torch.where(is_item, keys, 0), self.fill_invalid(self.scores, -torch.inf)
+            dense.scatter_reduce_(0, keys, torch.where(is_item, scores, -torch.inf), "amax")
+        elif self.is_valid is None:
             dense[keys] = self.scores
         else:  # padding may have the key of a valid entry
             scores = self.fill_invalid(self.scores, -torch.inf)
@@ -288,6 +302,18 @@ class BatchLists(RaggedRows):
             entries[torch.searchsorted(keys, moved)] = places
             index = keys, entries
         return replace(self, items=items, given_scores=scores, item_index=index)
+
+
+def index_items(
+    items: NDArray[np.int64], offsets: NDArray[np.int64], *, num_items: int, has_empty: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return `BatchLists.item_index`, without empty positions."""
+    if not has_empty:
+        return sort_by_item(items, offsets, num_items=num_items)
+    is_item = items >= 0
+    item_offsets = np.concatenate([[0], np.cumsum(is_item)])[offsets]
+    keys, index = sort_by_item(items[is_item], item_offsets, num_items=num_items)
+    return keys, np.flatnonzero(is_item)[index]
 
 
 def _rank_candidates(scores: Tensor, items: Tensor) -> tuple[Tensor, Tensor, Tensor]:

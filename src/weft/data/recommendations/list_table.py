@@ -1,31 +1,26 @@
-"""Recommendation lists as they are read (`ListTable`), and by code (`EncodedLists`)."""
+"""Recommendation lists as they are read."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from weft.data.devices import float_type, is_host_readable
 from weft.data.frames import is_frame
-from weft.data.interactions import Interactions, InteractionTable
+from weft.data.interactions import InteractionTable
 from weft.data.readers.files import FileTable, is_file
 from weft.data.readers.roles import COLUMNS
-from weft.data.recommendations.batch_lists import BatchLists
-from weft.data.recommendations.disk_arrays import DiskArray
+from weft.data.recommendations.encoded_lists import EncodedLists
+from weft.data.recommendations.list_policy import ListPolicy
 from weft.data.recommendations.row_groups import RowGroups
 from weft.data.row_readers import read_rows
 from weft.data.sorting import (
     Numbers,
     are_sorted,
-    sort_by_item,
     sort_lists,
     tile_lists,
 )
@@ -37,10 +32,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 _FEW_ROWS = 16  # tables that are too small for their order to matter
-_SAMPLE_ENTRIES = 1 << 16  # entries in a fingerprint
-_TILE_SAMPLES = 1 << 12  # read at once
 # Rows by what they repeat of their list: "item" or "rank".
 Duplicates = dict[str, InteractionTable]
+COUNT_AS_MISSES = f" With {setting_ref('unknown_items', 'miss')} they count as misses."
 # Added to row numbers that serve as ranks of partitioned lists, so that they are no positions.
 ROW_RANK_OFFSET = 0.5
 
@@ -94,7 +88,8 @@ def check_unique(duplicates: Duplicates) -> None:
         raise InputError(
             f"{rows.where} holds the same item twice in a list:\n{rows.format_all()}\nEach item "
             f"may occur once per user; {setting_ref('duplicates', 'keep-best')} keeps the "
-            "best-ranked one."
+            f"best-ranked one, and {setting_ref('duplicates', 'miss')} leaves the other positions "
+            "empty."
         )
     if (rows := duplicates.get("rank")) is not None:
         raise InputError(
@@ -155,28 +150,33 @@ class ListTable:
         return self.entries.items
 
     def encode(
-        self, users: Vocabulary, items: Vocabulary, *, keep_best: bool = False
+        self, users: Vocabulary, items: Vocabulary, policy: ListPolicy | None = None
     ) -> EncodedLists:
         """Return the lists by code, best item first.
 
-        Raise `InputError` for a rank that occurs twice in a list and, unless `keep_best`, for an
-        item that does. With `keep_best` the best entry of an item stays.
+        Raise `InputError` for a rank that occurs twice in a list and, unless the policy is another,
+        for an item that does, and for an item that is not in the catalogue.
         """
-        lists, duplicates = self.encode_unchecked(users, items, keep_best=keep_best)
+        policy = policy or ListPolicy()
+        codes = policy.extend(items, self.items, self.where)
+        lists, duplicates = self.encode_unchecked(users, codes, policy, num_items=items.size)
         check_unique(duplicates)
         return lists
 
     def encode_unchecked(
-        self, users: Vocabulary, items: Vocabulary, *, keep_best: bool
+        self, users: Vocabulary, items: Vocabulary, policy: ListPolicy, *, num_items: int
     ) -> tuple[EncodedLists, Duplicates]:
-        """Return the lists as `encode` does, and the rows for which it raises an error."""
+        """Return the lists as `encode` does, and the rows for which it raises an error.
+
+        The first `num_items` of the items are the catalogue, others become empty positions.
+        """
         groups = self._group_by_user(users)
         offsets = groups.offsets
-        codes = self.entries.encode_items(items, dtype=code_type(items))
+        codes = self.entries.encode_items(items, dtype=code_type(items), remedy=COUNT_AS_MISSES)
         listed, scores = groups.group_all(codes, self.entries.values)
         num_rank_gaps = self._count_rank_gaps(groups)
         merit = self._group_merit(groups, scores)
-        repeating: Duplicates = {}
+        masks: dict[str, NDArray[np.bool_]] = {}
         are_ranked = self.order == "rank"
         if not are_sorted(
             listed, merit, offsets=offsets, num_items=items.size, are_distinct=are_ranked
@@ -188,28 +188,27 @@ class ListTable:
                 scores,
                 merit=merit,
                 num_items=items.size,
-                keep_best=keep_best,
+                keep_best=policy.duplicates == "keep-best",
                 owns_scores=not groups.are_in_order,
             )
-            masks = {kind: self._mask_rows(groups, each) for kind, each in duplicates.items()}
-            if keep_best and masks["item"].any():
-                kept = self._filter(~masks["item"])
-                lists, repeating = kept.encode_unchecked(users, items, keep_best=False)
-                num_dropped = int(masks["item"].sum())
-                lists = replace(lists, num_dropped=num_dropped, num_rank_gaps=num_rank_gaps)
-                return lists, repeating
-            repeating = {
-                kind: self.entries.filter(mask) for kind, mask in masks.items() if mask.any()
-            }
-        lists = EncodedLists(
-            offsets,
-            listed,
-            scores if self.has_scores else None,
-            items.size,
-            is_order_given=self.order != "score",
-            num_rank_gaps=num_rank_gaps,
-        )
-        return lists, repeating
+            rows = {kind: self._mask_rows(groups, each) for kind, each in duplicates.items()}
+            masks = {kind: mask for kind, mask in rows.items() if mask.any()}
+        if policy.duplicates == "keep-best" and "item" in masks:
+            kept, once = self._filter(~masks["item"]), replace(policy, duplicates="error")
+            lists, repeating = kept.encode_unchecked(users, items, once, num_items=num_items)
+            num_dropped = int(masks["item"].sum())
+            lists = replace(lists, num_dropped=num_dropped, num_rank_gaps=num_rank_gaps)
+            return lists, repeating
+        if policy.duplicates == "miss":
+            masks.pop("item", None)
+        has_empty = False
+        if policy.leaves_empty:
+            listed = policy.mark_empty(listed, offsets, num_items=num_items)
+            has_empty = bool((listed < 0).any())
+        given = scores if self.has_scores else None
+        lists = EncodedLists(offsets, listed, given, num_items, self.order != "score")
+        lists = replace(lists, num_rank_gaps=num_rank_gaps, has_empty=has_empty)
+        return lists, {kind: self.entries.filter(mask) for kind, mask in masks.items()}
 
     def _group_merit(
         self, groups: RowGroups, scores: NDArray[np.float64]
@@ -284,96 +283,3 @@ class ListTable:
     def _filter(self, rows: NDArray[np.bool_]) -> ListTable:
         ranks = None if self.ranks is None else self.ranks[rows]
         return replace(self, entries=self.entries.filter(rows), ranks=ranks)
-
-
-@dataclass(frozen=True)
-class EncodedLists:
-    """All lists by code: offsets `[users + 1]`, items and scores `[entries]`, best first per user.
-
-    `is_order_given`: the order is given, so that equal scores are not ties. `num_dropped`: entries
-    that repeated an item of their list. `num_rank_gaps`: lists with gaps in their ranks.
-    `disk_arrays`: those of items and scores, if these are on disk.
-    """
-
-    offsets: Numbers
-    items: NDArray[Any]  # int32 unless the catalogue is larger
-    scores: NDArray[np.float64] | None
-    num_items: int
-    is_order_given: bool
-    num_dropped: int = 0
-    num_rank_gaps: int = 0
-    disk_arrays: tuple[DiskArray, ...] = ()
-
-    def to_batch(self, start: int, stop: int, device: torch.device) -> BatchLists:
-        """Return the lists of users `start` to `stop - 1` as tensors on a device."""
-        self._release()
-        first, last = self.offsets[start], self.offsets[stop]
-
-        def to_tensor(part: NDArray[Any]) -> Tensor:
-            return torch.as_tensor(np.require(part, requirements="W")).to(device)
-
-        scores = None
-        if self.scores is not None:
-            scores = to_tensor(self.scores[first:last]).to(float_type(device))
-        offsets = self.offsets[start : stop + 1] - first
-        items = self.items[first:last].astype(np.int64)
-        lists = BatchLists(
-            to_tensor(offsets), to_tensor(items), scores, self.num_items, self.is_order_given
-        )
-        if is_host_readable(device):
-            return lists
-        keys, entries = sort_by_item(items, offsets, num_items=self.num_items)
-        return replace(lists, item_index=(to_tensor(keys), to_tensor(entries)))
-
-    def select_users(self, users: Numbers) -> EncodedLists:
-        """Return the lists of some users, in their order."""
-        lengths = np.diff(self.offsets)[users]
-        offsets = np.zeros(len(users) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        arrays = [self.items] if self.scores is None else [self.items, self.scores]
-        disk_arrays = tuple(
-            DiskArray(each.dtype, offsets[-1]) for each in arrays[: len(self.disk_arrays)]
-        )
-        selected = [each.values for each in disk_arrays] or [
-            np.empty(offsets[-1], each.dtype) for each in arrays
-        ]
-        for first, last in tile_lists(offsets):
-            starts = self.offsets[users[first:last]] - offsets[first:last]
-            entries = np.arange(offsets[first], offsets[last]) + np.repeat(
-                starts, lengths[first:last]
-            )
-            for source, target in zip(arrays, selected):
-                target[offsets[first] : offsets[last]] = source[entries]
-            self._release()
-        scores = None if self.scores is None else selected[1]
-        return replace(
-            self, offsets=offsets, items=selected[0], scores=scores, disk_arrays=disk_arrays
-        )
-
-    def _release(self) -> None:
-        for array in self.disk_arrays:
-            array.release()
-
-    def count_listed(self, interactions: Interactions) -> int:
-        """Return how many of these interactions are in the lists of their users."""
-        cpu = torch.device("cpu")
-        batches = (
-            (self.to_batch(*users, cpu), interactions.slice_users(*users).flat_keys)
-            for users in tile_lists(self.offsets)
-        )
-        return sum(int(lists.contains(torch.as_tensor(keys)).sum()) for lists, keys in batches)
-
-    def fingerprint(self) -> str:
-        """Return a digest of the lengths and of up to 65,536 evenly spaced entries."""
-        digest = hashlib.blake2b(digest_size=8)
-        step = max(1, len(self.items) // _SAMPLE_ENTRIES)
-        digest.update(self.offsets.data)
-        for values in (self.items, self.scores):
-            if values is None:
-                continue
-            dtype = np.int64 if values is self.items else np.float64
-            for start in range(0, len(values), step * _TILE_SAMPLES):
-                tile = values[start : start + step * _TILE_SAMPLES : step]
-                digest.update(tile.astype(dtype).data)
-                self._release()
-        return digest.hexdigest()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +18,11 @@ from weft.data.readers.files import File, FileTable, is_file, read_table
 from weft.data.readers.row_streams import RowStream, estimate_rows
 from weft.data.readers.scans import collect
 from weft.data.recommendations.disk_arrays import DiskArray
+from weft.data.recommendations.encoded_lists import EncodedLists
+from weft.data.recommendations.list_policy import ListPolicy
 from weft.data.recommendations.list_table import (
+    COUNT_AS_MISSES,
     Duplicates,
-    EncodedLists,
     ListTable,
     check_similar_names,
     check_unique,
@@ -41,6 +43,7 @@ _SORTED_ROW_BYTES = 96
 _PARTITION_SHARE = 4  # of the memory, a partition takes a quarter
 _MIN_PARTITION_ROWS = 1 << 16
 _HEAD_ROWS = 64  # with ids that messages show
+_Encode = Callable[[ListTable, Vocabulary, Vocabulary], tuple[EncodedLists, Duplicates]]
 
 
 def open_lists(data: Any, memory: int | None = None) -> ListTable | SpilledLists:
@@ -102,18 +105,26 @@ class SpilledLists:
         return self._rows.distinct("item")
 
     def encode(
-        self, users: Vocabulary, items: Vocabulary, *, keep_best: bool = False
+        self, users: Vocabulary, items: Vocabulary, policy: ListPolicy | None = None
     ) -> EncodedLists:
         """Return the lists by code, best item first, on disk; see `ListTable.encode`."""
+        policy, num_items = policy or ListPolicy(), items.size
+        items = policy.extend(items, self.items, self.where)
         self._check_items(items)
         offsets = np.zeros(users.size + 1, dtype=np.int64)
         offsets[1 + users.encode(self.users, self.where)] = self._counts["len"].to_numpy()
         np.cumsum(offsets, out=offsets)
         bounds = _divide_users(offsets, self._memory // _PARTITION_SHARE // _SORTED_ROW_BYTES)
         columns = self._partition_rows(users, items, offsets=offsets, bounds=bounds)
-        return self._sort(
-            columns, users, items, offsets=offsets, bounds=bounds, keep_best=keep_best
+        lists = self._sort(
+            columns,
+            users,
+            items,
+            offsets=offsets,
+            bounds=bounds,
+            encode=partial(ListTable.encode_unchecked, policy=policy, num_items=num_items),
         )
+        return replace(lists, num_items=num_items, has_empty=policy.leaves_empty)
 
     def _partition_rows(
         self, users: Vocabulary, items: Vocabulary, *, offsets: Numbers, bounds: Numbers
@@ -167,7 +178,7 @@ class SpilledLists:
         *,
         offsets: Numbers,
         bounds: Numbers,
-        keep_best: bool,
+        encode: _Encode,
     ) -> EncodedLists:
         """Sort the lists of each partition in memory, and write them back."""
         scores = columns.get("score")
@@ -178,7 +189,7 @@ class SpilledLists:
         catalogue = Vocabulary.from_size("item", items.size)
         for first, last in pairwise(bounds):
             lists, duplicates = self._sort_partition(
-                columns, catalogue, offsets[first : last + 1], first_user=first, keep_best=keep_best
+                columns, catalogue, offsets[first : last + 1], first_user=first, encode=encode
             )
             found.append(_restore_ids(duplicates, users, items, first_user=int(first)))
             num_dropped += lists.num_dropped
@@ -208,7 +219,7 @@ class SpilledLists:
         offsets: Numbers,
         *,
         first_user: int,
-        keep_best: bool,
+        encode: _Encode,
     ) -> tuple[EncodedLists, Duplicates]:
         """Return the lists of the users from `first_user`, and the rows that repeat a value.
 
@@ -218,7 +229,7 @@ class SpilledLists:
         rows = {name: np.array(column.values[part]) for name, column in columns.items()}
         rows["user"] -= rows["user"].dtype.type(first_user)
         users = Vocabulary.from_size("user", len(offsets) - 1)
-        return self._build_table(rows).encode_unchecked(users, items, keep_best=keep_best)
+        return encode(self._build_table(rows), users, items)
 
     def _build_table(self, rows: Mapping[str, NDArray[Any]]) -> ListTable:
         import polars as pl
@@ -268,7 +279,7 @@ class SpilledLists:
         if len(unknown):
             name = "score" if self.has_scores else ""
             rows = self._read_rows(pl.col("item").is_in(unknown.implode()), name)
-            rows.encode_items(items)
+            rows.encode_items(items, remedy=COUNT_AS_MISSES)
 
     def _read_rows(self, rows: pl.Expr, value_name: str) -> InteractionTable:
         """Return some rows as a table for a message."""

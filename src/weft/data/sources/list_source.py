@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from weft.data.recommendations import BatchLists, EncodedLists, open_lists
+from weft.data.recommendations import BatchLists, EncodedLists, ListPolicy, open_lists
 from weft.data.vocabulary import Vocabulary
 
 
@@ -31,10 +31,10 @@ class ListSource:
         self._encoded: EncodedLists | None = None
 
     def encode(
-        self, users: Vocabulary, items: Vocabulary, *, keep_best: bool = False
+        self, users: Vocabulary, items: Vocabulary, policy: ListPolicy | None = None
     ) -> EncodedLists:
         """Encode the lists; see `ListTable.encode`."""
-        self._encoded = self.table.encode(users, items, keep_best=keep_best)
+        self._encoded = self.table.encode(users, items, policy)
         return self._encoded
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 from weft.data import Label, Vocabulary, read_labels
 from weft.data.common_ids import NO_HITS, check_common_items, no_common_user
 from weft.data.dataset import GlobalStats
-from weft.data.evaluation_inputs import read_ids
+from weft.data.evaluation_inputs import UNKNOWN_NEEDS_ITEMS, read_ids
 from weft.data.item_slices import read_item_slices
 from weft.data.label_readers import number_labels
 from weft.data.labels import GroupNames
@@ -39,7 +39,7 @@ from weft.engines.partitioned.partitions import (
     map_reduce,
     read_partition_table,
 )
-from weft.errors import InputError, setting_ref
+from weft.errors import InputError, MissingInput, setting_ref
 from weft.evaluation.api import read_arguments
 from weft.evaluation.prepared import PreparedEvaluation
 from weft.evaluation.runner import EvaluationRun
@@ -335,6 +335,8 @@ def _build_catalogue(
             "the items that the model scores are not known; give their ids as "
             f"{setting_ref('items')}[...]."
         )
+    if arguments["unknown_items"] == "miss":
+        raise MissingInput(UNKNOWN_NEEDS_ITEMS)
     source, truth = origins["source"], origins["truth"]
     if source.path is not None:
         listed = Vocabulary.from_data("item", [summary.items["source"]], origin=source.where)

@@ -64,7 +64,7 @@ class _ConfusionMetric(AccuracyMetric):
     def num_negatives(self, topk: TopK) -> Tensor:
         """Return the number of items of the universe that are not relevant, `[batch, 1]`."""
         if self.universe == "catalogue" and self.num_items is not None:
-            return self.num_items - topk.num_relevant
+            return self.num_items - topk.num_relevant + topk.num_empty
         return topk.num_negatives
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from weft.batch.batch import Batch
 from weft.batch.topk import TopK
+from weft.data.recommendations.list_policy import NO_ITEM
 from weft.errors import check_choice
 from weft.metrics.accuracy.base import AccuracyMetric
 from weft.metrics.accuracy.rank_biased import MOFFAT, check_persistence
@@ -60,7 +61,7 @@ class Judged(_JudgedListMetric):
     )
 
     def user_values(self, topk: TopK) -> Tensor:
-        length = topk.list_length
+        length = topk.num_listed
         judged = topk.batch.judged.positions.hits(topk.cutoffs)
         return torch.where(length > 0, judged / length, torch.nan)
 
@@ -93,7 +94,11 @@ class RBPResidual(_JudgedListMetric):
 
     def user_values(self, topk: TopK) -> Tensor:
         weights = self.p ** (topk.positions - 1)
-        return 1 - (1 - self.p) * topk.batch.judged.positions.hits(topk.cutoffs, weights)
+        known = topk.batch.judged.positions.hits(topk.cutoffs, weights)
+        if topk.has_empty:  # they hold nothing that could be relevant
+            is_empty = topk.batch.ranking.items[:, : topk.batch.depth] < NO_ITEM
+            known = known + topk.sum_positions(torch.where(is_empty, weights, 0))
+        return 1 - (1 - self.p) * known
 
 
 class _JudgedOrderMetric(AccuracyMetric):

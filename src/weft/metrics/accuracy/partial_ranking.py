@@ -113,6 +113,8 @@ def _wins_in_order(topk: TopK, negatives: NegativesAbove) -> tuple[Tensor, Tenso
     orders of ties `[n, cut-offs]`, and the rank among the relevant items of the user `[n]`.
     """
     relevant, num_items = topk.batch.relevant, topk.batch.truth.num_items
+    if topk.has_empty and topk.batch.lists is not None:
+        num_items += len(topk.batch.lists.items)  # each empty position is one more negative
     limit = 2 * num_items + 2
     order = torch.where(negatives.is_ranked, negatives.above + negatives.at_least, limit - 1)
     ranks = rank_in_rows(order, relevant, limit)

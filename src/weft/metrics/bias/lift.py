@@ -94,7 +94,7 @@ class PopularityLift(SummedTopKMetric):
         """Return the mean popularity of lists and of profiles `[batch, 2, cut-offs]`, 0 for users
         who lack one of them.
         """
-        total, length = topk.sum_column(self._train.popularity), topk.list_length
+        total, length = topk.sum_column(self._train.popularity), topk.num_listed
         profile = self._train.profile_popularity.lookup(topk.batch.users, torch.nan)[:, None]
         has_both = (length > 0) & ~torch.isnan(profile)
         both = torch.stack([total / length.clamp(min=1), profile.expand_as(total)], dim=1)

@@ -131,7 +131,7 @@ class APLT(ACLT):
         self.denominator = check_choice("denominator", denominator, ("k", "list"))
 
     def user_values(self, topk: TopK) -> Tensor:
-        length = topk.k if self.denominator == "k" else topk.list_length.clamp(min=1)
+        length = topk.k if self.denominator == "k" else topk.num_listed.clamp(min=1)
         return super().user_values(topk) / length
 
 
@@ -183,7 +183,7 @@ class ARP(_PopularityMetric):
         else:
             popularity, length = (
                 self._train.popularity_with_default(self.unseen),
-                topk.list_length,
+                topk.num_listed,
             )
         mean = topk.sum_column(popularity) / torch.where(length > 0, length, torch.nan)
         if self.normalize == "none":
@@ -224,4 +224,4 @@ class PopularityQuantile(_PopularityMetric):
 
     def user_values(self, topk: TopK) -> Tensor:
         total = topk.sum_column(self._train.popularity_quantiles)
-        return total / torch.where(topk.list_length > 0, topk.list_length, torch.nan)
+        return total / torch.where(topk.num_listed > 0, topk.num_listed, torch.nan)

@@ -64,7 +64,7 @@ class CategoryDiversity(_CategoryMetric):
         counts = reduce_list_features(
             self._features, topk, lambda sums: sums.sum_rows((sums.values > 0).to(topk.k.dtype))
         )
-        return counts / torch.where(topk.list_length > 0, topk.k, torch.nan)
+        return counts / torch.where(topk.num_listed > 0, topk.k, torch.nan)
 
 
 @register

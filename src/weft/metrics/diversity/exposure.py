@@ -59,7 +59,7 @@ class ItemListShares(ItemAccumulator):
         is_counted = (items >= 0) & (topk.positions[: topk.cutoffs[-1], None] <= topk.k)
         if self.users == "evaluated":
             is_counted = is_counted & (topk.num_relevant > 0)[:, None]
-        share = 1 / topk.list_length.clamp(min=1) ** self.power
+        share = 1 / topk.num_listed.clamp(min=1) ** self.power
         shares = torch.where(is_counted, share[:, None], 0)
         columns = torch.arange(len(topk.cutoffs), device=items.device)
         return Contribution(shares, items.clamp(min=0) * len(topk.cutoffs) + columns)
@@ -236,7 +236,7 @@ class NumLists(Accumulator):
         return 1
 
     def contributions(self, topk: TopK) -> Contribution:
-        is_counted = topk.batch.lengths > 0
+        is_counted = (topk.batch.items >= 0).any(1)
         if self.users == "evaluated":
             is_counted = is_counted & (topk.batch.num_relevant > 0)
         return Contribution(is_counted[:, None].to(topk.k.dtype))

@@ -39,7 +39,7 @@ def hamming_distances(features: Features, topk: TopK) -> tuple[Tensor, Tensor]:
         return torch.stack([sums.sum_rows(one) for one in powers], dim=1)
 
     counts, squares = reduce_list_features(features, topk, sum_counts_and_squares).unbind(1)
-    return counts * topk.list_length - squares, _count_pairs(topk.list_length)
+    return counts * topk.num_listed - squares, _count_pairs(topk.num_listed)
 
 
 def cosine_distances(vectors: Numbers, topk: TopK) -> tuple[Tensor, Tensor]:
@@ -79,7 +79,7 @@ def jaccard_distances(features: Features, topk: TopK) -> tuple[Tensor, Tensor]:
         is_pair = (items >= 0)[:, :, None] & (items >= 0)[:, None]
         # The pairs of each position with all positions before.
         sums.append(topk.sum_positions((distance * is_pair).tril(-1).sum(2)))
-    return torch.cat(sums), _count_pairs(topk.list_length)
+    return torch.cat(sums), _count_pairs(topk.num_listed)
 
 
 def cooccurrence_distances(train: Train, topk: TopK) -> tuple[Tensor, Tensor]:

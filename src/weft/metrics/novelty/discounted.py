@@ -69,7 +69,7 @@ class _Novelty(UserAverageTopKMetric):
 
     def user_values(self, topk: TopK) -> Tensor:
         if self._train.num_interactions == 0:
-            return torch.full_like(topk.list_length, torch.nan)
+            return torch.full_like(topk.num_listed, torch.nan)
         discounts = topk.all_discounts[None]
         if self.denominator == "list":
             discounts = torch.where(topk.batch.items >= 0, topk.discounts, 0)

@@ -68,8 +68,8 @@ class _ListNovelty(UserAverageTopKMetric):
 
     def user_values(self, topk: TopK) -> Tensor:
         if self._train.num_interactions == 0:
-            return torch.full_like(topk.list_length, torch.nan)
-        counted = topk.list_length
+            return torch.full_like(topk.num_listed, torch.nan)
+        counted = topk.num_listed
         if self.cold_items == "skip":
             counted = topk.sum_column(self._is_counted)
         length = topk.k if self.denominator == "k" else counted

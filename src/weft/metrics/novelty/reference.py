@@ -39,7 +39,7 @@ class _ReferenceMetric(UserAverageTopKMetric):
         common = [
             ((ranks[:, :k] > 0) & (ranks[:, :k] <= (ref_k or k))).sum(1) for k in topk.cutoffs
         ]
-        lacks = self._reference.lacks(batch.users)[:, None] | (topk.list_length == 0)
+        lacks = self._reference.lacks(batch.users)[:, None] | (topk.num_listed == 0)
         return torch.where(lacks, torch.nan, torch.stack(common, dim=1).to(topk.k.dtype))
 
 
@@ -105,4 +105,4 @@ class Intersection(_ReferenceMetric):
         self.ref_k = None if ref_k is None else check_int("ref_k", ref_k)
 
     def user_values(self, topk: TopK) -> Tensor:
-        return self.common_items(topk, self.ref_k) / topk.list_length
+        return self.common_items(topk, self.ref_k) / topk.num_listed

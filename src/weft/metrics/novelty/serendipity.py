@@ -76,9 +76,8 @@ class NewToUser(UserAverageTopKMetric):
             rows = history.select(batch.users[start:stop])
             _, is_seen = rows.find(batch.items[start:stop])
             num_seen.append(topk.sum_positions(is_seen.to(topk.k.dtype)))
-        return 1 - torch.cat(num_seen) / torch.where(
-            topk.list_length > 0, topk.list_length, torch.nan
-        )
+        length = topk.num_listed
+        return 1 - torch.cat(num_seen) / torch.where(length > 0, length, torch.nan)
 
 
 @register

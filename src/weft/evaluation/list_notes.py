@@ -1,0 +1,58 @@
+"""Notes of a result on recommendation lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from weft.data.sources import ListSource
+from weft.evaluation.metric_set import MetricSet
+from weft.evaluation.settings import EvaluationSettings
+from weft.metrics.coverage import DuplicateRate, ValidRate
+
+
+def list_notes(
+    source: ListSource,
+    settings: EvaluationSettings,
+    counts: Mapping[str, int],
+    metric_set: MetricSet,
+) -> Iterator[str]:
+    """Yield the notes about recommendation lists: their order, gaps, repeated and seen items."""
+    lists = source.table
+    if lists.order == "rank" and lists.has_scores:
+        yield "the lists have ranks and scores: they are ranked by rank"
+    if lists.order == "rows" and lists.unused_columns:
+        unread = ", ".join(map(repr, lists.unused_columns))
+        yield (
+            "the lists have neither scores nor ranks: rows are taken best first (columns that were "
+            f"not read: {unread})"
+        )
+    if gaps := counts.get("lists_with_rank_gaps"):
+        yield f"{gaps:,} lists have gaps in their ranks; the items below a gap move up"
+    if dropped := counts.get("duplicates_dropped"):
+        yield f"{dropped:,} rows repeat an item of their list; its best place is kept"
+    empty = "their positions are empty and count as misses"
+    if unknown := counts.get("unknown_in_lists"):
+        yield f"{unknown:,} recommended items are not in the catalogue; {empty}"
+    if repeated := counts.get("repeated_in_lists"):
+        yield f"{repeated:,} recommended items repeat an earlier item of their list; {empty}"
+    yield from _validity_notes(settings, metric_set)
+    if seen := counts.get("seen_in_lists"):
+        is_masked = settings.mask_seen is True
+        outcome = "are removed" if is_masked else "are kept; mask_seen=True removes them"
+        yield f"{seen:,} recommended items are in their user's train and {outcome}"
+
+
+def _validity_notes(settings: EvaluationSettings, metric_set: MetricSet) -> Iterator[str]:
+    """Say why a share of valid or repeated positions tells nothing about the lists."""
+    if settings.unknown_items != "miss":
+        for name in metric_set.select_names(lambda metric: isinstance(metric, ValidRate)):
+            yield (
+                f"{name} is 1 because every item of the lists is in the catalogue; give the "
+                "catalogue as items, and unknown_items='miss', to count items outside it"
+            )
+    if settings.duplicates == "keep-best":
+        for name in metric_set.select_names(lambda metric: isinstance(metric, DuplicateRate)):
+            yield (
+                f"{name} is 0 because duplicates='keep-best' removes repeated items; "
+                "duplicates='miss' keeps their positions"
+            )
