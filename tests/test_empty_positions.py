@@ -90,9 +90,10 @@ def with_stand_ins(lists):
     return filled, new
 
 
-def assert_equal_values(ours, expected, names=None):
-    for name in names or [value.name for value in expected.values]:
-        np.testing.assert_allclose(ours[name], expected[name], rtol=1e-12, err_msg=name)
+def assert_equal_values(ours, expected):
+    assert ours.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(ours[name], value, rtol=1e-12, err_msg=name)
 
 
 @few_examples
@@ -170,9 +171,9 @@ def test_metrics_of_items_read_the_listed_items_alone(k, lists, truth, train):
     }
     ours = weft.evaluate(lists, truth, **MISS, **how, top_k=k)
     expected = weft.evaluate(closed, truth, items=ITEMS, **how, top_k=9)
-    for value in expected.values:
-        name = str(value.name).replace("@9", f"@{k}")
-        np.testing.assert_allclose(ours[name], value.value, rtol=1e-12, err_msg=name)
+    for name_at_9, value in expected.items():
+        name = name_at_9.replace("@9", f"@{k}")
+        np.testing.assert_allclose(ours[name], value, rtol=1e-12, err_msg=name)
 
 
 # The shares of valid and of repeated positions
