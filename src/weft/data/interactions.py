@@ -169,16 +169,12 @@ def digest(*arrays: NDArray[Any], about: object = "") -> str:
 def hash_sums_by_id(
     interactions: Interactions, users: Vocabulary, items: Vocabulary
 ) -> NDArray[np.uint64]:
-    """Return sums of hashes of interactions by id, `[3]`, which do not depend on their codes.
-
-    Those of several partitions add up.
-    """
+    """Return sums of hashes of interactions by id, `[3]`: independent of codes, and they add up."""
     lengths = np.diff(interactions.offsets)
     user_keys = users.hash_keys_of(np.flatnonzero(lengths))
     user_keys = np.repeat(user_keys[: len(lengths)], lengths)
-    codes = interactions.items  # negative for empty positions of lists
-    codes = codes[codes >= 0] if len(codes) and codes.min() < 0 else codes
-    item_keys = np.append(items.hash_keys_of(codes), np.arange(-4, 0))  # the last are their own
+    codes = interactions.items[interactions.items >= 0]  # without empty positions of lists
+    item_keys = np.append(items.hash_keys_of(codes), np.arange(-4, 0))  # which are their own keys
     sums = np.zeros(3, dtype=np.uint64)
     for start in range(0, len(user_keys), _TILE_ROWS):
         tile = slice(start, start + _TILE_ROWS)

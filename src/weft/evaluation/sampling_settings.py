@@ -65,6 +65,19 @@ def sampling_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
         )
 
 
+def empty_position_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
+    """Yield an error for settings under which an empty position of a list has no meaning."""
+    others = {"candidates": "listed", "strategy": "sampled"}
+    for name in ("duplicates", "unknown_items"):
+        for other, value in others.items():
+            if getattr(settings, name) == "miss" and getattr(settings, other) == value:
+                yield SettingError(
+                    f"{setting_ref(name, 'miss')} leaves positions of lists empty, but with "
+                    f"{setting_ref(other, value)} lists are rankings of candidates, which have no "
+                    "empty position; leave one of the two out."
+                )
+
+
 def rank_estimator(settings: EvaluationSettings) -> RankEstimator | None:
     """Return the estimator of resolved settings, None without one."""
     from weft.ranking.rank_estimator import RankEstimator

@@ -392,16 +392,3 @@ def input_conflicts(
             f"{setting_ref('unknown_items', 'miss')} is about recommendation lists; scores are "
             "those of the items of the catalogue."
         )
-
-
-def empty_position_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
-    """Yield an error for settings under which an empty position of a list has no meaning."""
-    others = {"candidates": "listed", "strategy": "sampled"}
-    for name in ("duplicates", "unknown_items"):
-        for other, value in others.items():
-            if getattr(settings, name) == "miss" and getattr(settings, other) == value:
-                yield SettingError(
-                    f"{setting_ref(name, 'miss')} leaves positions of lists empty, but with "
-                    f"{setting_ref(other, value)} lists are rankings of candidates, which have no "
-                    f"empty position; leave one of the two out."
-                )

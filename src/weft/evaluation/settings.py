@@ -21,13 +21,12 @@ from pydantic_core import PydanticUndefined
 
 from weft._choices import choices
 from weft.errors import WeftError
-from weft.evaluation.sampling_settings import sampling_conflicts
+from weft.evaluation.sampling_settings import empty_position_conflicts, sampling_conflicts
 from weft.evaluation.setting_defaults import find_updates
 from weft.evaluation.setting_fields import SettingFields
 from weft.evaluation.setting_rules import (
     Option,
     SettingField,
-    empty_position_conflicts,
     estimator_conflicts,
     input_conflicts,
     setting_error,
