@@ -233,15 +233,19 @@ class ValidRate(_PositionShare):
     Edge cases: lists shorter than k are divided by their own length; an empty list is left out; 1
     for scores, and for lists without items that are unknown.
 
-    Example: of three items, one is not in the catalogue.
+    Example: of three items, one is not in the catalogue; scores have no such items.
 
-    >>> import weft
+    >>> import torch, weft
     >>> lists, truth = {"ann": ["tea", "unicorn milk", "rye"]}, {"ann": ["rye"]}
     >>> result = weft.evaluate(
     ...     lists, truth, items=["fig", "rye", "tea"], unknown_items="miss", metrics="ValidRate@3"
     ... )
     >>> round(result["ValidRate@3"], 4)
     0.6667
+    >>> metric = weft.metrics.ValidRate(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute()
+    tensor(1., dtype=torch.float64)
     """
 
     def user_values(self, topk: TopK) -> Tensor:
@@ -260,12 +264,16 @@ class DuplicateRate(_PositionShare):
     Edge cases: lists shorter than k are divided by their own length; an empty list is left out; 0
     for scores, and where `duplicates="keep-best"` has removed repeated items.
 
-    Example: of four items, one occurs twice.
+    Example: of four items, one occurs twice; scores rank each item once.
 
-    >>> import weft
+    >>> import torch, weft
     >>> lists, truth = {"ann": ["tea", "rye", "tea", "fig"]}, {"ann": ["rye"]}
     >>> weft.evaluate(lists, truth, duplicates="miss", metrics="DuplicateRate@4")["DuplicateRate@4"]
     0.25
+    >>> metric = weft.metrics.DuplicateRate(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute()
+    tensor(0., dtype=torch.float64)
     """
 
     higher_is_better = False
