@@ -138,7 +138,6 @@ def test_gains_of_ratings():
         ("RBP(relevance=graded, max_grade=0)@4", "a number above 0"),
         ("RPrecision(multiple=0)@4", "a number above 0"),
         ("MCC(universe=users)@4", "universe"),
-        ("ERR@4", r"ERR@4 needs max_grade: write for example 'ERR\(max_grade=5\)'"),
         ("IPrec(recall=[])@4", "at least one level"),
         ("IPrec(recall=1.5)@4", "from 0 to 1"),
         ("IPrec(recall=all)@4", "a number from 0 to 1, or several"),

@@ -219,7 +219,7 @@ def _reject_lists(document: Document, spec: MetricSpec, evaluation: dict[str, An
 
     Raises the error that `weft.evaluate` raises for a metric it cannot compute.
     """
-    from weft.metrics.declarations import SIZES
+    from weft.metrics.declarations import RUN_FACTS
     from weft.metrics.profiles import PROFILES, apply_profile
     from weft.metrics.registry import expand_metrics, prototype
 
@@ -232,7 +232,7 @@ def _reject_lists(document: Document, spec: MetricSpec, evaluation: dict[str, An
     (expanded, *_) = expand_metrics(
         [profiled],
         cutoffs or ([1] if "top_k" in evaluation else []),
-        available={*SIZES, *(set(NAMED_INPUTS) & given.keys()), *_names(inputs)},
+        available={*RUN_FACTS, *(set(NAMED_INPUTS) & given.keys()), *_names(inputs)},
     )
     is_listed = str(evaluation.get("candidates", "")).casefold() == "listed"
     if prototype(expanded).needs_all_scores and document.values.get("models") and not is_listed:

@@ -75,6 +75,7 @@ class GlobalStats:
     ids: Mapping[str, str] = field(default_factory=dict)  # how the ids of users and items were read
     # The groups of item slices that are about items, by name.
     item_groups: Mapping[str, TruthGroups] = field(default_factory=dict)
+    max_rating: float = 1.0  # of the truth; 1 if no rating is above 0, or no metric reads it
 
 
 @dataclass(frozen=True)
@@ -385,4 +386,5 @@ def _local_stats(
         for name, values in user_values.items()
         if not isinstance(values, (Numbers, ItemLists))
     }
-    return GlobalStats(axes.items, None, item_inputs, groups, tuple(notes))
+    highest = float(rows.truth.values.max(initial=0)) or 1.0
+    return GlobalStats(axes.items, None, item_inputs, groups, tuple(notes), max_rating=highest)

@@ -32,6 +32,7 @@ from weft.evaluation.state import combine_states
 from weft.evaluation.update_inputs import check_sampled, read_update
 from weft.metrics.author_errors import author_errors
 from weft.metrics.base.batch_checks import count_users_outside
+from weft.metrics.declarations import MAX_RATING
 from weft.metrics.profiles import find_profile, spell_out
 from weft.metrics.registry import expand_metrics, find_input_kinds
 from weft.ranking import TieRule
@@ -164,6 +165,7 @@ class Evaluator(EvaluatorState):
         inputs: dict[str, Any] = {} if dataset.train is None else {"train": dataset.train}
         inputs |= dataset.side
         inputs |= {"num_users": dataset.users.size, "num_items": dataset.items.size}
+        inputs[MAX_RATING] = dataset.stats.max_rating
         item_keys = None
         if settings.ties in ("random", "expected"):  # drawn by id, independent of the item order
             item_keys = torch.as_tensor(dataset.items.hash_keys())

@@ -26,7 +26,7 @@ from weft.evaluation.settings import EvaluationSettings
 from weft.evaluation.slice_notes import named_inputs, slice_notes, target_notes
 from weft.evaluation.state import EvaluationState
 from weft.metrics.base.metric import BaseMetric
-from weft.metrics.declarations import declared_inputs
+from weft.metrics.declarations import MAX_RATING, declared_inputs
 from weft.metrics.names import format_labels
 from weft.metrics.registry import all_metrics
 
@@ -81,6 +81,12 @@ def input_notes(
                 f"{', '.join(names)} {verb} at which items are listed, and ran on candidates: "
                 f"{candidates.describe()}"
             )
+    if MAX_RATING in metric_set.needs:
+        names = metric_set.select_names(lambda metric: MAX_RATING in metric.needed_inputs())
+        yield (
+            f"max_grade is {dataset.stats.max_rating:g}, the highest rating of the truth, in "
+            f"{', '.join(names)}; give max_grade to compare with other data"
+        )
     if "truth_in_train" in counts:
         yield from _train_notes(counts)
 

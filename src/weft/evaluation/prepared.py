@@ -18,6 +18,7 @@ from weft.evaluation.metric_set import MetricClasses
 from weft.evaluation.result import Result
 from weft.evaluation.runner import EvaluationRun
 from weft.evaluation.settings import EvaluationSettings
+from weft.metrics.declarations import RUN_FACTS
 from weft.metrics.registry import expand_metrics, prototype
 
 
@@ -109,7 +110,7 @@ class PreparedEvaluation:
 
 
 def _expand_metrics(settings: EvaluationSettings, inputs: EvaluationInputs) -> MetricClasses:
-    available = {"num_users", "num_items", *inputs.available}
+    available = {*RUN_FACTS, *inputs.available}
     return expand_metrics(settings.metrics, settings.top_k or (), available=available)
 
 

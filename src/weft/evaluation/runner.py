@@ -32,6 +32,7 @@ from weft.evaluation.progress import progress_bar
 from weft.evaluation.result import Result
 from weft.evaluation.settings import EvaluationSettings
 from weft.evaluation.splitting.part_origins import describe_origins
+from weft.metrics.declarations import MAX_RATING
 from weft.ranking import restrict_lists
 
 if TYPE_CHECKING:
@@ -307,6 +308,7 @@ class EvaluationRun:
         )
         counts = {name: count for name, count in self.counts.items() if name not in _INTERNAL}
         files = {name: file.path for name, file in dataset.files.items() if file.path is not None}
+        reads_max_rating = MAX_RATING in self.evaluator.metric_set.needs
         return RunReport(
             name=self.settings.name or _source_name(dataset),
             counts={**counts, **self.candidates.counts},
@@ -314,6 +316,7 @@ class EvaluationRun:
             settings={
                 **self.settings.record(of_run=True),
                 **dataset.definitions,
+                **({"max_grade": dataset.stats.max_rating} if reads_max_rating else {}),
             },
             provenance={
                 **provenance,

@@ -6,7 +6,7 @@ Importing this module does not load torch.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 # Constructor arguments that a run supplies, not the user, by the axis that they count.
 SIZES = {"num_users": "the number of users", "num_items": "the number of items of the catalogue"}
+MAX_RATING = "max_rating"
+RUN_FACTS = {**SIZES, MAX_RATING: "the highest rating of the truth"}
 # Settings that all metrics of a run share, so that they are not part of a name.
 METRIC_SETTINGS = ("relevance_threshold", "ties", "seed", "empty_users")
 # Names that inputs of metrics cannot have, because arguments and digests have them.
 _TAKEN_NAMES = {"k", "inputs", "nan_scores", "source", "source_kind", "truth", "users", "items"}
-_TAKEN_NAMES |= {"candidates", *SIZES, *METRIC_SETTINGS}
+_TAKEN_NAMES |= {"candidates", *RUN_FACTS, *METRIC_SETTINGS}
 _STARRED = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
@@ -80,7 +82,7 @@ def needs_cutoff(metric: type[BaseMetric]) -> bool:
 def metric_parameters(metric: type[BaseMetric]) -> dict[str, inspect.Parameter]:
     """Return the parameters that a user can set, in constructor order, without the cut-off."""
     inputs = declared_inputs(metric)
-    supplied = ("k", "inputs", "nan_scores", *SIZES, *inputs, *METRIC_SETTINGS)
+    supplied = ("k", "inputs", "nan_scores", *RUN_FACTS, *inputs, *METRIC_SETTINGS)
     parameters = constructor_parameters(metric).items()
     return {name: parameter for name, parameter in parameters if name not in supplied}
 
@@ -180,6 +182,9 @@ def missing_input_error(
             by_input.setdefault(name, []).append(metric)
     lines = []
     for name, metrics in by_input.items():
+        if name == MAX_RATING:
+            lines.append(_need_max_grade(metrics))
+            continue
         kind = kinds.get(name)
         description = SIZES[name] if kind is None else kind.describe()
         forms = "" if kind is None else f" ({kind.accepted})"
@@ -189,3 +194,12 @@ def missing_input_error(
             f"{description}; give {given}{forms}."
         )
     return MissingInput("\n".join(lines))
+
+
+def _need_max_grade(metrics: Sequence[str]) -> str:
+    """Return the message for metrics that lack the highest rating, which batches do not tell."""
+    return (
+        f"{', '.join(metrics)} {'need' if len(metrics) > 1 else 'needs'} max_grade, the highest "
+        "rating of the scale, where the whole truth is not known in advance: write for example "
+        "'ERR(max_grade=5)', or use weft.evaluate."
+    )

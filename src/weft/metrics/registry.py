@@ -28,7 +28,7 @@ from weft.metrics import declarations
 from weft.metrics.aliases import suggest_metrics
 from weft.metrics.author_errors import author_errors
 from weft.metrics.declarations import (
-    SIZES,
+    RUN_FACTS,
     constructor_parameters,
     declared_inputs,
     merge_kinds,
@@ -182,7 +182,7 @@ def build_metric(
     given = _empty_inputs(declared) if inputs is EMPTY_INPUTS else inputs
     if missing := required_inputs(metric) - given.keys():
         raise missing_input_error({str(spec): missing}, declared)
-    names = signature.keys() & (SIZES.keys() | declared.keys())
+    names = signature.keys() & (RUN_FACTS.keys() | declared.keys())
     arguments |= {name: given[name] for name in names if name in given}
     if "inputs" in signature:  # a composite, which passes them on to its components
         arguments["inputs"] = inputs
@@ -256,11 +256,11 @@ def prototype(spec: MetricSpec, metric_class: type[BaseMetric] | None = None) ->
 
 
 def _empty_inputs(declared: Mapping[str, InputKind]) -> dict[str, Any]:
-    """Return inputs of no user and no item."""
+    """Return inputs of no user and no item, and facts of a run."""
     from weft.data.side_inputs import empty_input
 
-    sizes = dict.fromkeys(SIZES, 1)
-    return sizes | {name: empty_input(kind) for name, kind in declared.items()}
+    facts = dict.fromkeys(RUN_FACTS, 1)
+    return facts | {name: empty_input(kind) for name, kind in declared.items()}
 
 
 def default_spec(metric: type[BaseMetric]) -> MetricSpec:

@@ -34,6 +34,7 @@ from weft.engines.partitioned.global_stats import (
     Origins,
     build_global_stats,
     build_partition_run,
+    find_max_rating,
     summarize,
 )
 from weft.engines.partitioned.input_arguments import (
@@ -66,7 +67,7 @@ from weft.errors import InputError, SettingError, setting_ref
 from weft.evaluation.result import Result
 from weft.evaluation.runner import EvaluationRun
 from weft.evaluation.setting_rules import read_metrics, split_candidates
-from weft.metrics.declarations import own_parameters
+from weft.metrics.declarations import MAX_RATING, own_parameters
 from weft.metrics.registry import all_metrics
 
 if TYPE_CHECKING:
@@ -252,7 +253,11 @@ def evaluate_partitions(
     marked = replace_item_slices(arguments, lambda data, name: _IN_PARTITIONS)
     arguments = {**arguments, **dict.fromkeys(ITEM_INPUTS), "item_slices": marked}
     arguments["inputs"] = dict.fromkeys(arguments["inputs"], _IN_PARTITIONS)
-    custom_metrics = _custom_metrics(_build_empty_run(arguments, origins, stats))
+    run = _build_empty_run(arguments, origins, stats)
+    if MAX_RATING in run.evaluator.metric_set.needs:
+        highest = find_max_rating(partitions, origins, implicit=arguments["implicit"])
+        stats = replace(stats, max_rating=highest)
+    custom_metrics = _custom_metrics(run)
     stats = add_slice_edges(partitions, arguments, origins, stats, custom_metrics)
     run = _build_empty_run(arguments, origins, stats)
     evaluate_users = partial(

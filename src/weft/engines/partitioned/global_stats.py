@@ -118,6 +118,23 @@ def summarize(
     return map_reduce(partitions, summarize_each, _combine_summaries)
 
 
+def find_max_rating(
+    partitions: Partitions[Partition], origins: Origins, *, implicit: bool
+) -> float:
+    """Return the highest rating of the truth of all partitions, 1 if none is above 0."""
+    if implicit or "rating" not in origins["truth"].columns:
+        return 1.0
+    read_highest = partial(_find_partition_max, origin=origins["truth"])
+    highest: float = map_reduce(partitions, read_highest, max)
+    return highest or 1.0
+
+
+def _find_partition_max(partition: Partition, origin: InputOrigin) -> float:
+    frames = partition.select(("user", "item", "rating")).frames
+    ratings = read_partition_table(frames, "truth", origin).columns["rating"]
+    return float(ratings.cast(float).to_numpy().max(initial=0))
+
+
 def _summarize_partition(
     partition: Partition, origins: Origins, label_names: Mapping[str, bool]
 ) -> PartitionSummary:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from weft.batch.topk import TopK
 from weft.metrics.accuracy.base import AccuracyMetric, check_max_grade
+from weft.metrics.declarations import MAX_RATING, missing_input_error
 from weft.metrics.registry import register
 from weft.ranking.positions import ObservedPositions
 
@@ -26,22 +27,35 @@ class _CascadeMetric(AccuracyMetric):
     sampling_behaviour = "candidates"
     reference = _CHAPELLE
 
-    def __init__(self, k: int, *, max_grade: float, **settings: Any) -> None:
+    def __init__(
+        self,
+        k: int,
+        *,
+        max_grade: float | None = None,
+        max_rating: float | None = None,
+        **settings: Any,
+    ) -> None:
         super().__init__(k, **settings)
-        self.max_grade = check_max_grade(max_grade)
+        self.max_grade = None if max_grade is None else check_max_grade(max_grade)
+        if max_grade is None and max_rating is None:
+            raise missing_input_error({type(self).__name__: {MAX_RATING}}, {})
+        self._max_grade: float = self.max_grade or max_rating or 1.0
+
+    def needed_inputs(self) -> Set[str]:
+        return {*super().needed_inputs(), *(() if self.max_grade else (MAX_RATING,))}
 
     def used_gains(self) -> Set[str]:
         return {"exponential"}
 
     def reciprocal_rank(self, topk: TopK, positions: ObservedPositions, gains: Tensor) -> Tensor:
         """Return the expected reciprocal rank of items with these gains at these positions."""
-        stops = positions.per_position(gains * 2.0**-self.max_grade)
+        stops = positions.per_position(gains * 2.0**-self._max_grade)
         goes_on = torch.nn.functional.pad((1 - stops).cumprod(1), (1, 0), value=1.0)[:, :-1]
         return topk.sum_positions(stops * goes_on / topk.positions)
 
     def user_values(self, topk: TopK) -> Tensor:
         batch = topk.batch
-        batch.validation.check_max_grade(batch.relevant, self.max_grade)
+        batch.validation.check_max_grade(batch.relevant, self._max_grade)
         return self.reciprocal_rank(topk, batch.observed_positions, batch.gains("exponential"))
 
 
@@ -51,7 +65,8 @@ class ERR(_CascadeMetric):
 
     An item of rating r stops the reader with probability s = (2^r - 1) / 2^max_grade: the sum over
     positions of s_p / p, times the product of 1 - s over the positions above. `max_grade` is the
-    highest rating of the scale; a rating above it is an error.
+    highest rating of the scale, by default the highest one of the truth, which the result notes; a
+    rating above it is an error. It must be given where batches come one by one.
 
     Edge cases: a list without a hit counts 0; ties have no closed form and are drawn; a user
     without a relevant item is left out.
