@@ -9,8 +9,9 @@ from typing import Annotated, Any, get_args
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
 from weft.config.custom_modules import import_custom_modules
-from weft.config.document import Document, Keys, SettingStyle, from_home, show
-from weft.config.evaluation_section import SLICES, EvaluationSection
+from weft.config.document import Document, Keys, SettingStyle, show
+from weft.config.evaluation_section import EvaluationSection
+from weft.config.overrides import copy_values, override
 from weft.config.sections import (
     REPORT_SUFFIXES,
     DataFiles,
@@ -38,8 +39,6 @@ _SYNONYMS = {
     "cutoffs": "top_k",
     "out": "output",
 }
-# Keys of a file that an option with another name replaces.
-_REPLACED_BY = {"complex_metrics": "metrics", "per_user": "save_per_user"}
 
 
 class Configuration(Section):
@@ -142,10 +141,6 @@ class Configuration(Section):
         return plain | {"models": {name: self.models[name].plain() for name in chosen}}
 
 
-# Keys of values that map names to files.
-_MAPPINGS_OF_FILES = (("models",), ("data", "inputs"), *(("evaluation", one) for one in SLICES))
-
-
 def load(
     path: str | Path,
     overrides: Mapping[str, Any] | None = None,
@@ -160,7 +155,7 @@ def load(
     """
     document = read_yaml(path)
     document.override_style = style
-    _override(document, overrides or {})
+    override(document, overrides or {})
     return _build(document, Path(path).parent)
 
 
@@ -176,7 +171,7 @@ def from_mapping(
             f"a configuration is a mapping with {', '.join(Configuration.model_fields)}; got "
             f"{values!r}."
         )
-    return _build(Document(_copy(values), override_style=style), folder)
+    return _build(Document(copy_values(values), override_style=style), folder)
 
 
 def load_evaluation(path: str | Path) -> EvaluationSection:
@@ -192,80 +187,6 @@ def load_evaluation(path: str | Path) -> EvaluationSection:
             f"{path}: there is no section 'evaluation:'; expected one with 'metrics:'."
         )
     return _build(document, Path(path).parent).evaluation
-
-
-def _copy(values: Any) -> Any:
-    """Return a copy of plain values; paths become text."""
-    if isinstance(values, Mapping):
-        return {str(key): _copy(value) for key, value in values.items()}
-    if isinstance(values, Path):
-        return str(values)
-    return [_copy(value) for value in values] if isinstance(values, (list, tuple)) else values
-
-
-# --------------------------------------------------------------------------------------------------
-
-
-def _override(document: Document, overrides: Mapping[str, Any]) -> None:
-    """Replace values of the document, and record which."""
-    for section, values in _copy(overrides).items():
-        own = document.values.get(section)
-        if section in ("evaluation", "data") and isinstance(values, dict):
-            if own is None or isinstance(own, dict):  # others are refused for their shape
-                _override_keys(document, section, values)
-        elif values is not None:
-            document.overridden.add((section,))
-            document.values[section] = _resolve_paths((section,), values)
-            if section == "engine":
-                document.values[section] = _merge_engine(own, values)
-    sections = {section for section, *keys in document.overridden if keys == ["candidates"]}
-    if len(sections) == 1:  # candidates are a pool of the evaluation, or a file of the data
-        (other,) = {"evaluation", "data"} - sections
-        if isinstance(document.values.get(other), dict):
-            document.values[other].pop("candidates", None)
-
-
-def _override_keys(document: Document, section: str, values: dict[str, Any]) -> None:
-    """Replace the keys of a section that have a value."""
-    replaced = {
-        key: _resolve_paths((section, key), value)
-        for key, value in values.items()
-        if value is not None
-    }
-    own = document.values.get(section) or {}
-    document.overridden |= {(section, key) for key in replaced.keys() - {"inputs"}}
-    if "inputs" in replaced:  # input by input
-        document.overridden |= {(section, "inputs", name) for name in replaced["inputs"]}
-        kept = own.get("inputs")
-        replaced["inputs"] = {**(kept if isinstance(kept, dict) else {}), **replaced["inputs"]}
-    rest = {key: value for key, value in own.items() if _REPLACED_BY.get(key, key) not in replaced}
-    document.values[section] = rest | replaced
-
-
-def _resolve_paths(keys: Keys, value: Any) -> Any:
-    """Return a value with each path as a `Path`, relative to the current folder, not the file's."""
-    if keys in _MAPPINGS_OF_FILES and isinstance(value, dict):
-        return {name: _resolve_paths((*keys, name), file) for name, file in value.items()}
-    if keys[0] in ("evaluation", "engine") and not {*keys[1:2]} & {*SLICES, "checkpoint"}:
-        return value
-    if isinstance(value, str):
-        return from_home(value)
-    if isinstance(value, dict):  # a file, or a slice of a file
-        return {
-            key: _resolve_paths(keys, part) if key in ("path", "of") else part
-            for key, part in value.items()
-        }
-    return value
-
-
-def _merge_engine(own: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the engine of the options, merged with that of the file if it is the same one."""
-    named = {"name": own} if isinstance(own, str) else own
-    if isinstance(named, Mapping):
-        name = str(named.get("name"))
-        if str(values.get("name", name)).casefold() == name.casefold():
-            return {**named, **values}
-    return values
 
 
 # --------------------------------------------------------------------------------------------------

@@ -42,11 +42,8 @@ def overall(context: ReportContext) -> list[str]:
 def _find_contests(context: ReportContext) -> list[_Contest]:
     """Return every metric with a direction that two models have; at cut-off 10 if it is there."""
     chosen: dict[str, MetricRow] = {}
-    for row in context.metric_rows:
+    for row in filter(_is_contested, context.metric_rows):
         value = row.any_value
-        num_defined = sum(one is not None and not math.isnan(one.value) for one in row.values)
-        if value.cell or value.merit is None or num_defined < 2:
-            continue
         if value.metric not in chosen or value.k == USUAL_CUTOFF:
             chosen[value.metric] = row
     contests = []
@@ -54,6 +51,11 @@ def _find_contests(context: ReportContext) -> list[_Contest]:
         winners = (model for model, one in zip(context.models, row.values) if row.is_best(one))
         contests.append(_Contest(row, tuple(winners)))
     return [one for one in contests if one.winners]  # without metrics on which all are equal
+
+
+def _is_contested(row: MetricRow) -> bool:
+    """True if the metric has a direction and no labels."""
+    return not row.any_value.cell and row.any_value.merit is not None
 
 
 def _describe_wins(

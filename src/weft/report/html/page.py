@@ -57,14 +57,12 @@ def render(
 ) -> str:
     """Return the text of the page, with a date, by default that of today."""
     context = hide_folders(context)
-    drawn = figures(context)
     datasets: dict[str, Any] = {}
-    charts = [_compile_chart(number, figure, datasets) for number, figure in enumerate(drawn)]
+    charts = [_compile_chart(number, one, datasets) for number, one in enumerate(figures(context))]
     tables, labelled = value_tables(context), label_values(context)
     cutoffs = sorted({one.cutoff for table in tables for one in table.metrics if one.cutoff})
     style = _asset("page.css") + _colour_css(context) + "".join(table.style for table in tables)
     library, script = _chart_library(), _asset("page.js")
-    colours = model_colours(context).values() if len(context.models) > 1 else ()
     document: str = _template().render(
         title=title if title is not None else _title(context),
         subtitle=report_text.subtitle(context, date or datetime.date.today()),
@@ -74,7 +72,7 @@ def render(
         library=Markup(library),
         script=Markup(script),
         models=context.models,
-        coloured={i for i, colour in enumerate(colours) if colour != OTHER},
+        coloured=_coloured_numbers(context),
         facts=report_text.facts(context),
         overall=overall(context),
         verdicts=report_text.verdicts(context),
@@ -102,6 +100,12 @@ def write(text: str, path: str | Path) -> Path:
     path = check_path("path", path)
     write_files({path: text_writer(text)})
     return path
+
+
+def _coloured_numbers(context: ReportContext) -> set[int]:
+    """Return the numbers of the models with a colour of their own, none for one model."""
+    colours = model_colours(context).values() if len(context.models) > 1 else ()
+    return {number for number, colour in enumerate(colours) if colour != OTHER}
 
 
 def _title(context: ReportContext) -> str:

@@ -156,52 +156,64 @@ def rank_models(
     the p-values of all pairs, or of the pairs with the `baseline`, which has more power. Raises
     `InputError` if a model lacks a data set, or there are fewer than two of either.
     """
-    chosen: Posthoc = (
-        "nemenyi" if check_choice("posthoc", posthoc, POSTHOC) == "nemenyi" else "holm"
-    )
-    if not 0 < check_float("alpha", alpha) < 1:
-        raise SettingError(f"{setting_ref('alpha', alpha)}; it must be between 0 and 1.")
-    if baseline is not None and chosen == "nemenyi":
-        raise SettingError(
-            f"{setting_ref('posthoc', 'nemenyi')} compares all pairs of models, but "
-            f"{setting_ref('baseline', baseline)} asks for those with one; choose 'holm'."
-        )
+    chosen = _check_options(posthoc, baseline, alpha)
     models, datasets, values = _read_values(summary)
     ranks = _rank(values, entry)
-    tests = _friedman(ranks)
-    average = dict(zip(models, ranks.mean(axis=0).tolist()))
     error = math.sqrt(len(models) * (len(models) + 1) / (6 * len(datasets)))
     critical = math.nan
     if chosen == "nemenyi":
         critical = _studentized_quantile(1 - alpha, len(models)) * error
-    wanted = [
-        pair for pair in itertools.combinations(average, 2) if baseline is None or baseline in pair
-    ]
-    ordered = [(a, b) if a != baseline else (b, a) for a, b in wanted]
-    pairs = [_describe_pair(a, b, average, error) for a, b in ordered]
+    pairs = _compare_pairs(dict(zip(models, ranks.T)), baseline, error)
     _decide(pairs, chosen, len(models), alpha)
-    for pair, (a, b) in zip(pairs, ordered):
-        pair |= _count_wins(ranks[:, models.index(a)], ranks[:, models.index(b)])
-    notes = []
-    if len(datasets) < _FEW_DATASETS:
-        notes.append(
-            f"{len(datasets)} data sets are few: the distributions of these tests are approximate "
-            "below about five, and they find large differences only"
-        )
     return DatasetRanking(
         metric=entry.name,
         models=tuple(models),
         datasets=tuple(datasets),
         ranks=ranks,
         values=values,
-        friedman=tests,
+        friedman=_friedman(ranks),
         posthoc=chosen,
         critical_difference=critical,
         alpha=alpha,
         pairs=tuple(pairs),
         baseline=baseline,
-        notes=tuple(notes),
+        notes=(_describe_few(len(datasets)),) if len(datasets) < _FEW_DATASETS else (),
     )
+
+
+def _check_options(posthoc: str, baseline: str | None, alpha: float) -> Posthoc:
+    """Return the procedure. Raises `SettingError` for options that do not fit."""
+    name = check_choice("posthoc", posthoc, POSTHOC)
+    if not 0 < check_float("alpha", alpha) < 1:
+        raise SettingError(f"{setting_ref('alpha', alpha)}; it must be between 0 and 1.")
+    if baseline is not None and name == "nemenyi":
+        raise SettingError(
+            f"{setting_ref('posthoc', 'nemenyi')} compares all pairs of models, but "
+            f"{setting_ref('baseline', baseline)} asks for those with one; choose 'holm'."
+        )
+    return "nemenyi" if name == "nemenyi" else "holm"
+
+
+def _describe_few(num_datasets: int) -> str:
+    return (
+        f"{num_datasets} data sets are few: the distributions of these tests are approximate below "
+        "about five, and they find large differences only"
+    )
+
+
+def _compare_pairs(
+    ranks: Mapping[str, Floats], baseline: str | None, error: float
+) -> list[dict[str, Any]]:
+    """Return every two models, or each and the baseline, with ranks and wins, not yet decided."""
+    pairs = []
+    for first, second in itertools.combinations(ranks, 2):
+        if baseline is not None and baseline not in (first, second):
+            continue
+        a, b = (second, first) if first == baseline else (first, second)
+        difference = float(ranks[a].mean() - ranks[b].mean())
+        pair = {"model_a": a, "model_b": b, "rank_difference": difference, "z": difference / error}
+        pairs.append(pair | _count_wins(ranks[a], ranks[b]))
+    return pairs
 
 
 def _read_values(summary: pl.DataFrame) -> tuple[list[str], list[str], Floats]:
@@ -267,19 +279,6 @@ def _studentized_quantile(level: float, size: int) -> float:
     from scipy import stats
 
     return float(stats.studentized_range.ppf(level, size, np.inf)) / math.sqrt(2)
-
-
-def _describe_pair(a: str, b: str, average: Mapping[str, float], error: float) -> dict[str, Any]:
-    difference = average[a] - average[b]
-    return {
-        "model_a": a,
-        "model_b": b,
-        "rank_difference": difference,
-        "z": difference / error,
-        "p_value": math.nan,
-        "p_adjusted": math.nan,
-        "significant": None,
-    }
 
 
 def _decide(pairs: Sequence[dict[str, Any]], posthoc: str, size: int, alpha: float) -> None:

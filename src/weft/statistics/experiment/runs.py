@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -224,26 +225,32 @@ class Experiment:
 
 def _find_files(pattern: str) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield the files that match the pattern with their labels, in the order of their names."""
+    expression = re.compile(_to_expression(pattern))
+    start = re.split(r"[^/]*\{", pattern, maxsplit=1)[0]
+    paths = [Path(pattern)] if start == pattern else sorted(Path(start or ".").rglob("*.json"))
+    matches = [(path, expression.fullmatch(path.as_posix())) for path in paths]
+    if not any(match for _, match in matches):
+        raise InputError(f"no result file matches the pattern {pattern!r}.")
+    for path, match in matches:
+        if match is not None:
+            labels = match.groupdict()
+            yield path, {name: _to_label(name, text) for name, text in labels.items()}
+
+
+def _to_expression(pattern: str) -> str:
+    """Return the regular expression of a pattern. Raises `SettingError` for other placeholders."""
     fields = _PLACEHOLDER.findall(pattern)
-    for field in fields:
-        if field and (field not in _FIELDS or fields.count(field) > 1):
+    for field in filter(None, fields):
+        if field not in _FIELDS or fields.count(field) > 1:
             raise SettingError(
                 f"{setting_ref('pattern', pattern)} has the placeholder {{{field}}}; expected "
                 f"{', '.join(f'{{{name}}}' for name in _FIELDS)} or {{}}, each label once."
             )
-    start = re.split(r"[^/]*\{", pattern, maxsplit=1)[0] if fields else pattern
-    pieces = _PLACEHOLDER.split(pattern)
-    expression = "".join(
-        re.escape(piece) if number % 2 == 0 else (f"(?P<{piece}>[^/]+?)" if piece else "[^/]+?")
-        for number, piece in enumerate(pieces)
+    pieces = map(re.escape, _PLACEHOLDER.split(pattern)[::2])
+    groups = (f"(?P<{field}>[^/]+?)" if field else "[^/]+?" for field in fields)
+    return "".join(
+        itertools.chain.from_iterable(itertools.zip_longest(pieces, groups, fillvalue=""))
     )
-    paths = Path(start or ".").rglob("*.json") if fields else [Path(start)]
-    matches = [(path, re.fullmatch(expression, path.as_posix())) for path in sorted(paths)]
-    found = [(path, match.groupdict()) for path, match in matches if match]
-    if not found:
-        raise InputError(f"no result file matches the pattern {pattern!r}.")
-    for path, labels in found:
-        yield path, {name: _to_label(name, text) for name, text in labels.items()}
 
 
 def _to_label(name: str, text: str) -> Label:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,38 +80,41 @@ def _deviation(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
 
 def describe_gaps(runs: Sequence[Run]) -> list[str]:
     """Return notes about models with one seed, and about runs that some models lack."""
-    notes = []
     groups = group_runs(runs)
-    single = [
-        f"{model} on {dataset}" if dataset else model
-        for (dataset, model), group in groups.items()
-        if all(len(fold) == 1 for fold in group_folds(group).values())
-    ]
-    if single:
+    notes = []
+    if single := [_name_group(*key) for key, group in groups.items() if _has_one_seed(group)]:
         notes.append(
             f"one seed is all there is of {_list_names(single)}: how much training varies is "
             "unknown, and a difference may come from the seed alone"
         )
-    models = dict.fromkeys(run.model for run in runs)
-    datasets = dict.fromkeys(run.dataset for run in runs)
-    missing = [
-        f"{model} on {dataset}"
-        for dataset in datasets
-        for model in models
-        if (dataset, model) not in groups
-    ]
-    if missing:
+    models = dict.fromkeys(model for _, model in groups)
+    datasets = dict.fromkeys(dataset for dataset, _ in groups)
+    every = itertools.product(datasets, models)
+    if missing := [_name_group(*key) for key in every if key not in groups]:
         notes.append(f"not every model was evaluated on every data set: {_list_names(missing)}")
-    for dataset in datasets:
-        folds = [
-            {run.fold for run in group} for (where, _), group in groups.items() if where == dataset
-        ]
-        if any(one != folds[0] for one in folds):
-            where = f" of {dataset}" if dataset else ""
-            notes.append(
-                f"the models do not have the same folds{where}; comparisons use shared folds only"
-            )
-    return notes
+    return notes + [
+        f"the models do not have the same folds{f' of {dataset}' if dataset else ''}; comparisons "
+        "use shared folds only"
+        for dataset in datasets
+        if _have_other_folds(dataset, groups)
+    ]
+
+
+def _name_group(dataset: str, model: str) -> str:
+    return f"{model} on {dataset}" if dataset else model
+
+
+def _has_one_seed(runs: Sequence[Run]) -> bool:
+    """True if the model has one run on every fold."""
+    return all(len(fold) == 1 for fold in group_folds(runs).values())
+
+
+def _have_other_folds(dataset: str, groups: Mapping[tuple[str, str], Sequence[Run]]) -> bool:
+    """True if two models have other folds of the data set."""
+    folds = {
+        frozenset(run.fold for run in group) for (of, _), group in groups.items() if of == dataset
+    }
+    return len(folds) > 1
 
 
 def _list_names(names: Sequence[str]) -> str:
