@@ -507,6 +507,61 @@ def test_slices_in_the_terminal():
     assert "metrics" not in wide[0][0]  # all of them are shown
 
 
+def print_tables(tables, width):
+    console = Console(width=width, record=True, file=io.StringIO())
+    for title, table in tables:
+        console.print(title)
+        console.print(table)
+    return console.export_text()
+
+
+def test_models_are_columns_of_one_table_for_each_slice():
+    results = [
+        weft.evaluate(
+            lists,
+            {"ann": ["a"], "bob": ["b"], "cid": ["c"]},
+            metrics="Recall",
+            top_k=[1, 2],
+            slices={"age": {"ann": "young", "bob": "old", "cid": "old"}},
+            name=name,
+        )
+        for name, lists in {
+            "good": {"ann": ["a", "b"], "bob": ["b", "a"], "cid": ["b", "c"]},
+            "poor": {"ann": ["b", "a"], "bob": ["b", "a"], "cid": ["a", "b"]},
+        }.items()
+    ]
+    (table,) = slice_tables(results, 80)
+    assert table[0] == "By age (users of old: 2, young: 1)"
+    text = print_tables([table], 80)
+    lines = {line.split("│")[0].strip(): line.split("│")[1:] for line in text.splitlines()}
+    assert [cell.split()[0] for cell in lines["Recall@1 young"]] == ["1.0000*", "0"]
+    assert [cell.split()[0] for cell in lines["Recall@1 old"]] == ["0.5000", "0.5000"]  # no best
+    assert [cell.split()[0] for cell in lines["Recall@2 old"]] == ["1.0000*", "0.5000"]
+    # Models that do not fit as columns have tables of their own, and so has a single model.
+    assert [title for title, _ in slice_tables(results, 20)] == ["good by age", "poor by age"]
+    assert [title for title, _ in slice_tables(results[:1], 80)] == ["good by age"]
+    many = [result for number in range(30) for result in results[:1]]
+    assert len(slice_tables(many, 80)) == 30
+
+
+def test_long_slices_show_some_metrics():
+    users = [f"u{number}" for number in range(20)]
+    results = [
+        weft.evaluate(
+            {user: ["a", "b"] for user in users},
+            {user: ["a"] for user in users},
+            metrics=["Recall", "Precision", "MRR"],
+            top_k=1,
+            slices={"user": {user: user for user in users}},
+            name=name,
+        )
+        for name in ("one", "two")
+    ]
+    ((title, table),) = slice_tables(results, 80)
+    assert title.endswith("(1 of 3 metrics; all of them: --format json, --out DIR)")
+    assert print_tables([(title, table)], 80).count("Recall@1 u") == 20
+
+
 @pytest.mark.parametrize("metric", ["Gini", "ItemCoverage", "RMSE"])
 def test_slices_of_metrics_without_a_value_per_user_are_empty(metric, tmp_path):
     made = evaluator({"age": GROUPS}, metrics=[metric])

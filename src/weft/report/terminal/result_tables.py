@@ -28,6 +28,7 @@ from weft.report.terminal.value_grid import (
 from weft.report.text import list_notes
 
 _IN_NUMBERS = "in numbers: a wider terminal, --format csv"
+_MAX_SLICE_ROWS = 24  # of a table with the groups of a slice
 _MAX_BAR_TABLES = 3  # as many tables with bars are better than one without
 
 
@@ -116,39 +117,106 @@ def _to_grid_row(row: MetricRow, symbols: BarSymbols) -> GridRow:
 def slice_tables(
     results: Sequence[Result], width: int, symbols: BarSymbols = UNICODE
 ) -> list[tuple[str, TrimmedTable]]:
-    """Return a title and a table for each model and slice.
+    """Return a title and a table for each slice, with models as columns.
 
-    Rows are groups with their users; columns are as many metrics as fit.
+    One model, or more models than fit, have a table each: rows are groups with their users, and
+    columns are as many metrics as fit.
     """
+    sliced = [result for result in results if result.slices is not None]
+    names = dict.fromkeys(name for one in sliced for name in _slice_names(one))
     tables = []
-    for result in results:
-        if result.slices is not None:
-            names = result.slices["slice"].unique(maintain_order=True).to_list()
-            tables += [_slice_table(result, name, width, symbols) for name in names]
+    for name in names:
+        own = [result for result in sliced if name in _slice_names(result)]
+        shared = _models_table(own, name, width, symbols) if len(own) > 1 else None
+        alone = [] if shared else [_slice_table(result, name, width, symbols) for result in own]
+        tables += [shared] if shared else alone
     return tables
+
+
+def _slice_names(result: Result) -> list[str]:
+    assert result.slices is not None
+    names: list[str] = result.slices["slice"].unique(maintain_order=True).to_list()
+    return names
+
+
+class _SliceValues:
+    """The values of one slice of a result, by metric and group, and the users of each group.
+
+    `compares_models`: values have a direction, so that the best of several models is known. Groups
+    of one model are not compared: the best of them says little.
+    """
+
+    def __init__(self, result: Result, name: str, *, compares_models: bool) -> None:
+        self.values: dict[tuple[str, str], MetricValue] = {}
+        self.users: dict[str, int] = {}
+        whole = {value.name: value for value in result.entries if compares_models}
+        for row in result.slice(name).iter_rows(named=True):
+            group, users = row["group"], row["users"]
+            value = MetricValue(row["metric"], row["k"], row["value"], row["std_error"], users)
+            if value.name in whole:
+                known = whole[value.name]
+                value = replace(value, higher_is_better=known.higher_is_better, target=known.target)
+            self.values[value.name, group] = value
+            self.users[group] = max(self.users.get(group, 0), users or 0)
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics at their cut-offs, in order."""
+        return list(dict.fromkeys(metric for metric, _ in self.values))
+
+
+def _models_table(
+    results: Sequence[Result], name: str, width: int, symbols: BarSymbols
+) -> tuple[str, TrimmedTable] | None:
+    """Return a row for each metric and group, with models as columns; None if they do not fit."""
+    slices = [_SliceValues(result, name, compares_models=True) for result in results]
+    users: dict[str, int] = {}
+    for one in slices:
+        users |= {group: max(users.get(group, 0), size) for group, size in one.users.items()}
+    metrics = list(dict.fromkeys(metric for one in slices for metric in one.metrics))
+    shown = metrics[: max(1, _MAX_SLICE_ROWS // len(users))]
+    rows = []
+    for metric in shown:
+        for group in users:
+            values = MetricRow(metric, tuple(one.values.get((metric, group)) for one in slices))
+            if any(value is not None for value in values.values):
+                row = _to_grid_row(values, symbols)
+                rows.append(replace(row, name=f"{metric} {group}", family=metric))
+    models = [result.name for result in results]
+    margins = [
+        max(cell_len(row.cells[index].margin) for row in rows) for index in range(len(models))
+    ]
+    layouts = (margins, [0] * len(models), None)
+    tables = (metrics_as_rows(models, rows, width, widths, symbols) for widths in layouts)
+    table = next((one for one in tables if one is not None), None)
+    if table is None:
+        return None
+    sizes = ", ".join(f"{group}: {size:,}" for group, size in users.items())
+    return f"By {name} (users of {sizes}){_left_out(shown, metrics)}", TrimmedTable(table)
+
+
+def _left_out(shown: Sequence[str], metrics: Sequence[str]) -> str:
+    """Return how many metrics a table shows, if it does not show all."""
+    if len(shown) == len(metrics):
+        return ""
+    counts = f"{len(shown)} of {len(metrics)} metrics"
+    return f" ({counts}; all of them: --format json, --out DIR)"
 
 
 def _slice_table(
     result: Result, name: str, width: int, symbols: BarSymbols
 ) -> tuple[str, TrimmedTable]:
-    groups: dict[str, dict[str, MetricValue]] = {}
-    users: dict[str, int] = {}
-    for row in result.slice(name).iter_rows(named=True):
-        value = MetricValue(row["metric"], row["k"], row["value"], row["std_error"], row["users"])
-        groups.setdefault(row["group"], {})[value.name] = value
-        users[row["group"]] = max(users.get(row["group"], 0), row["users"] or 0)
-    metrics = dict.fromkeys(metric for values in groups.values() for metric in values)
+    slice_ = _SliceValues(result, name, compares_models=False)
+    users, metrics = slice_.users, slice_.metrics
     by_metric = (
-        MetricRow(metric, tuple(values.get(metric) for values in groups.values()))
+        MetricRow(metric, tuple(slice_.values.get((metric, group)) for group in users))
         for metric in metrics
     )
     rows = [_to_grid_row(row, symbols) for row in by_metric]
     size = max(len(f"{number:,}") for number in users.values())
-    lines = [[group, f"{users[group]:>{size},}"] for group in groups]
+    lines = [[group, f"{users[group]:>{size},}"] for group in users]
     lead = LeadColumns(["group", "users"], lines)
     num_shown = len(split_columns(rows, lead.free_width(width), MIN_BAR)[0])
     (table,) = metrics_as_columns(lead, rows[:num_shown], width, symbols)
-    title = f"{result.name} by {name}"
-    if num_shown < len(rows):
-        title += f" ({num_shown} of {len(rows)} metrics; all of them: --format json, --out DIR)"
+    title = f"{result.name} by {name}{_left_out(metrics[:num_shown], metrics)}"
     return title, TrimmedTable(table)
