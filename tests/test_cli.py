@@ -135,6 +135,24 @@ def test_demo_prints_a_table_and_writes_results(demo):
 
 
 @pytest.mark.slow
+def test_demo_writes_its_data(demo):
+    folder = demo[0] / "weft-demo"
+    read = {path.stem: pl.read_csv(path) for path in folder.glob("*.csv")}
+    assert len(read["train"]) + len(read["test"]) == len(read["ratings"])
+    assert read["users"].columns == ["user", "gender", "age_group"]
+    assert len(read["items"]) == 1700 and "|" in "".join(read["items"]["genres"])
+    for file, model in {"als": "factors", "knn": "item_knn", "pop": "popularity"}.items():
+        result = weft.evaluate(
+            folder / f"{file}.csv",
+            folder / "test.csv",
+            metrics=["nDCG", "Recall"],
+            top_k=[5, 20],
+        )
+        stored = weft.load_result(folder / f"{model}.json")
+        assert dict(result) == pytest.approx({name: stored[name] for name in result})
+
+
+@pytest.mark.slow
 def test_demo_is_deterministic(demo, tmp_path, call):
     folder, _ = demo
     call("demo", "--out", "again", cwd=tmp_path)
@@ -150,8 +168,11 @@ def test_demo_suggests_commands_that_work(demo, call):
     folder, done = demo
     lines = [line.strip() for line in done.stdout.splitlines()]
     commands = [line.split() for line in lines[lines.index("Next, try:") + 1 :]]
-    assert [command[:2] for command in commands] == [["weft", "compare"], ["weft", "metrics"]]
-    comparison, explanation = (call(*command[1:], cwd=folder).stdout for command in commands)
+    assert [command[1] for command in commands] == ["compare", "metrics", "evaluate"]
+    comparison, explanation, evaluated = (
+        call(*command[1:], cwd=folder).stdout for command in commands
+    )
+    assert "By gender" in evaluated and "als" in evaluated
     assert (
         "item_knn against factors" in comparison and "nDCG@10" in comparison and "*" in comparison
     )

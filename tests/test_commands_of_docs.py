@@ -61,7 +61,11 @@ def expect_lines(command, output):
 def test_commands_print_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    prepare_folder(page, tmp_path)
+    if page == "README.md":  # its commands run on the files of the demo
+        assert run_weft(["demo"]).code == 0
+        monkeypatch.chdir(tmp_path / "weft-demo")
+    else:
+        prepare_folder(page, tmp_path)
     commands = WEFT_COMMANDS[page]
     code = 0
     for command, following in zip(commands, [*commands[1:], None]):

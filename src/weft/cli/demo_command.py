@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,23 +24,28 @@ if TYPE_CHECKING:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder for the results.")] = Path("weft-demo"),
+    out: Annotated[Path, typer.Option(help="The folder for the results and the data.")] = Path(
+        "weft-demo"
+    ),
     debug: Debug = False,
 ) -> None:
     """Evaluate three recommenders on an embedded data set.
 
-    Prints a table, and writes the results as JSON and a report. Needs no files and no network; the
-    report needs the extra "report": pip install 'weft\\[report]'
+    Prints a table, and writes the results as JSON, a report, and the data as files: train.csv,
+    test.csv, users.csv, items.csv, and the lists als.csv, knn.csv and pop.csv. Needs no files and
+    no network; the report needs the extra "report": pip install 'weft\\[report]'
     """
     check_folder(out, f"--out {out}")
     with show_progress(6) as step:
         step("loading torch")
-        from weft.cli.demo import demonstration
+        from weft.cli.demo import demo_files, demonstration
         from weft.report.result_folder import save_results
 
-        results = demonstration.run(step)
+        found = demonstration.run(step)
+    inputs = {out / name: text for name, text in demo_files.input_files(found).items()}
+    results = [replace(result, lists=None) for result in found]
     page, missing_extra = _render_report(results, out)
-    files = save_results(results, out, report=page)
+    files = save_results(results, out, report=page | inputs)
     console = open_console()
     print_results(console, [demonstration.shorten_result(result) for result in results])
     cutoffs = ", ".join(str(k) for k in demonstration.TOP_K if k != demonstration.SHOWN_CUTOFF)
@@ -50,6 +56,8 @@ def demo(
     )
     tables = f"{', '.join(map(str, files))} (with values per user)"
     print_written(console, [tables, *page])
+    names = ", ".join(path.name for path in inputs)
+    console.print(f"Data, in {out}: {names}", soft_wrap=True, markup=False, highlight=False)
     if not page:
         console.print(f"Not written: report.html; {missing_extra}", soft_wrap=True, markup=False)
     for path in page:
@@ -59,6 +67,13 @@ def demo(
         f"  weft compare {files[1]} {files[2]} -m nDCG@10,EPC@10", soft_wrap=True, markup=False
     )
     console.print("  weft metrics MAP --profiles")
+    console.print(
+        f"  weft evaluate --recs {out / 'als.csv'} --recs {out / 'pop.csv'} --truth "
+        f"{out / 'test.csv'} --slice gender={out / 'users.csv'}:gender",
+        soft_wrap=True,
+        markup=False,
+        highlight=False,
+    )
 
 
 def _render_report(results: Sequence[Result], folder: Path) -> tuple[dict[Path, str], str]:

@@ -54,6 +54,7 @@ def run(step: Callable[[str], None]) -> list[Result]:
             top_k=TOP_K,
             per_user=True,
             exposure=True,
+            keep_lists=True,
             slices={"gender": genders, "activity": "quantiles(4)"},
             name=name,
         )
