@@ -215,7 +215,7 @@ def test_checks_baselines_of_claims_before_evaluating(tmp_path):
 def test_too_few_shared_users_pass_no_claim(tmp_path):
     user_result("base", [0.1]).save(tmp_path / "base.json")
     outcome, _ = judge("nDCG@10 better than base.json", user_result("als", [0.9]), folder=tmp_path)
-    assert not outcome.passed and "fewer than two users" in str(outcome)
+    assert not outcome.passed and "too few users are shared" in str(outcome)
     far = user_result("far", [0.1, 0.2])
     far = replace(far, per_user=far.per_user.with_columns(user=pl.Series([7, 8])))
     outcome, _ = judge("nDCG@10 better than base.json", far, folder=tmp_path)
@@ -269,8 +269,36 @@ def test_groups_of_an_evaluation(tmp_path):
     outcome, notes = judge("MRR@3[gender=F] better than base.json at 60 %", best, **known)
     assert outcome.passed and outcome.value == 1 and "3 users" in str(outcome) and notes == []
     assert outcome.bound == pytest.approx((1 + 1 / 3 + 1 / 2) / 3)
-    with pytest.raises(SettingError, match="Gini@3 has no value per user"):
+    with pytest.raises(SettingError, match="Gini@3 has no value per user that could be paired"):
         judge("Gini@3 better than base.json", best, **known)
+
+
+def test_metrics_without_values_per_user_are_tested_by_resamples(tmp_path):
+    """Coverage of random lists exceeds that of equal lists, and does not reach it the other way."""
+    draw = np.random.default_rng(0)
+    truth = {user: [int(draw.integers(60))] for user in range(80)}
+    options = {"metrics": ["ItemCoverage@5", "Gini@5"], "bootstrap": 200, "items": list(range(60))}
+    same = weft.evaluate({user: [0, 1, 2, 3, 4] for user in truth}, truth, name="same", **options)
+    varied = weft.evaluate(
+        {user: draw.choice(60, 5, replace=False).tolist() for user in truth},
+        truth,
+        name="varied",
+        **options,
+    )
+    same.save(tmp_path / "same.json")
+    varied.save(tmp_path / "varied.json")
+    for text, result, passed in (
+        ("ItemCoverage@5 better than same.json", varied, True),
+        ("Gini@5 better than same.json", varied, True),
+        ("ItemCoverage@5 not worse than varied.json by 10 %", same, False),
+        ("Gini@5 not worse than varied.json", same, False),
+        ("Gini@5 not worse than varied.json", varied, True),
+    ):
+        outcome, _ = judge(text, result, folder=tmp_path)
+        assert outcome.passed is passed and "by bootstrap, 80 users" in str(outcome), str(outcome)
+    other = weft.evaluate({0: [1]}, truth, name="other", **{**options, "bootstrap": 100})
+    outcome, _ = judge("Gini@5 better than same.json", other, folder=tmp_path)
+    assert not outcome.passed and "100 and 200 resamples" in str(outcome)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ share, so that it accounts for the noise of the difference.
 """
 
 from weft.config.gates.grammar import Gate, parse_gate
-from weft.config.gates.judgement import GateOutcome, judge_gates, prepare_gates
+from weft.config.gates.judgement import judge_gates, prepare_gates
+from weft.config.gates.outcomes import GateOutcome
 from weft.config.gates.summary import to_junit, to_summary
 
 __all__ = [

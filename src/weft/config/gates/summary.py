@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from weft.config.gates.judgement import GateOutcome
+from weft.config.gates.outcomes import GateOutcome
 from weft.errors import escape_controls
 from weft.evaluation.result import Result
 from weft.report.result_formats import to_markdown
