@@ -76,8 +76,8 @@ def split(
 ) -> None:
     """Split interactions into train, validation and test, without leaks in time.
 
-    Writes train, validation and test with all columns of the file, and weft-split.json, which says
-    how they were made. weft check and the report read it.
+    Writes train, validation and test with all columns of the file, and weft-split.json, which
+    records how they were made. weft check and the report read it.
 
     \b
     weft split ratings.csv --method leave-last-out --n 1 --validation-n 1 --out parts

@@ -67,7 +67,7 @@ def has_common_items(lists: EncodedLists, relevant: NDArray[np.int64]) -> bool:
     listed = lists.items
     if not len(listed) or not len(relevant):
         return True
-    # One more for empty positions, whose codes are negative.
+    # One more for empty positions, which have negative codes.
     is_relevant = np.zeros(lists.num_items + 1, dtype=np.bool_)
     is_relevant[relevant] = True
     return any(

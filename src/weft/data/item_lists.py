@@ -27,8 +27,9 @@ Codes = NDArray[np.int64]
 class ItemLists:
     """A list of items per user by code, best first: `items [n]` with `offsets [users + 1]`.
 
-    An item that is not known has the code -1 and keeps its position. `has_list [users]` tells an
-    empty list from none. `num_unknown` lists belonged to users who are not evaluated.
+    An item that is not known has the code -1 and keeps its position. `has_list [users]` is False
+    for users without a list; a user with an empty list has one. `num_unknown` lists belonged to
+    users who are not evaluated.
     """
 
     offsets: Codes

@@ -1,4 +1,4 @@
-"""Findings about the manifest of a split that lies beside truth and train."""
+"""Findings about the manifest of a split in the folder of truth or train."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def is_random(origins: Origins) -> bool:
 
 
 def check_origins(origins: Origins) -> Iterator[DraftFinding]:
-    """Find files that are not the parts that the manifest says, and parts of different splits."""
+    """Find files that are not the recorded parts of a split, and parts of different splits."""
     problems = [*_wrong_files(origins), *_wrong_pairs(origins)]
     yield from problems
     if origins and not problems:

@@ -43,7 +43,7 @@ def list_notes(
 
 
 def _validity_notes(settings: EvaluationSettings, metric_set: MetricSet) -> Iterator[str]:
-    """Say why a share of valid or repeated positions tells nothing about the lists."""
+    """Yield notes on metrics of valid and repeated positions that are constant by the settings."""
     if settings.unknown_items != "miss":
         for name in metric_set.select_names(lambda metric: isinstance(metric, ValidRate)):
             yield (

@@ -368,7 +368,7 @@ def _show_progress(spans: list[Span]) -> Iterator[Span]:
 
 
 def _describe_split(dataset: EvaluationData) -> dict[str, str]:
-    """Return how truth and train were split, if a manifest beside their files records it."""
+    """Return how truth and train were split, if a manifest in their folder records it."""
     files = {name: dataset.files.get(name) for name in ("truth", "train")}
     described = describe_origins(
         {name: Path(file.path) for name, file in files.items() if file and file.path is not None}

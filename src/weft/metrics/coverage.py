@@ -225,7 +225,7 @@ class ValidRate(_PositionShare):
     """The share of the first k positions of a list that hold an item of the catalogue, averaged
     over lists.
 
-    It tells how often a generative model invents items: with a catalogue (`items`) and
+    It measures how often a generative model invents items: with a catalogue (`items`) and
     `unknown_items="miss"`, items outside the catalogue keep their positions. An item that repeats
     an earlier one is valid, too; see DuplicateRate. `users="evaluated"` counts the lists of users
     with a relevant item only.

@@ -1,4 +1,4 @@
-"""The sums of a metric over users whose relevant items are those of a group of the truth."""
+"""The sums of a metric over users, with the relevant items of one group of the truth only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.metrics.accumulators import UserMeanSums
 
 @dataclass(frozen=True)
 class GroupOfTruthSums(UserMeanSums):
-    """The `MEAN_SUMS` of values per user whose relevant items are those of a group of the truth.
+    """The `MEAN_SUMS` of values per user, with the relevant items of one group of the truth only.
 
     `slice_name` and `group` identify the group."""
 

@@ -184,7 +184,7 @@ def _setting_arguments(result: Result) -> list[str]:
 
 
 def _slice_arguments(result: Result) -> Iterator[str]:
-    """Yield the arguments `slices` and `item_slices`; `labels` stands for the caller's own."""
+    """Yield the arguments `slices` and `item_slices`; `labels` replaces the caller's own."""
     for setting in ("slices", "item_slices"):
         if slices := result.settings.get(setting):
             cuts = slices if isinstance(slices, Mapping) else dict.fromkeys(slices, "labels")

@@ -54,7 +54,7 @@ def find_obstacle(results: Mapping[str, Result]) -> str | None:
 
 @dataclass(frozen=True)
 class BootstrapTest:
-    """The paired bootstrap test of results whose resamples are paired."""
+    """The paired bootstrap test of results with paired resamples."""
 
     results: Mapping[str, Result]
     alternative: str = "two-sided"

@@ -1,8 +1,9 @@
 """The difference of two models in resamples of their users: p-values and intervals.
 
-The p-value is the smallest level alpha whose interval of confidence 1 - alpha excludes 0. Ends of
-intervals are resampled differences, of which r + 1 in B + 1 are as far out: with r the number of
-resampled differences that are, so that no p-value is 0 (the + 1 is the difference itself).
+The p-value is the smallest level alpha at which the interval of confidence 1 - alpha excludes 0.
+The ends of intervals are resampled differences. If r of B resampled differences are at least as far
+out as a value, the share in that tail is (r + 1) / (B + 1), so that no p-value is 0: the + 1 is the
+observed difference.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Assignment of interactions to the parts of a split.
 
 Rows of a user are ordered by time or by the hash of seed, user and item, never by their order in
-the data, and parts are taken from the end of that order. Rows that must stay together have equal
-keys in that order, and take the part of the first of them.
+the data, and parts are taken from the end of that order. Rows that must be in one part have
+equal keys in that order, and take the part of the first of them.
 """
 
 from __future__ import annotations

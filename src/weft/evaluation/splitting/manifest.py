@@ -1,4 +1,4 @@
-"""Manifests: the JSON file beside the parts of a split that says how they were made."""
+"""Manifests: the JSON file in the folder of a split that records how its parts were made."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def build_manifest(
 
 @dataclass(frozen=True)
 class SplitManifest:
-    """A manifest that was found beside a file."""
+    """A manifest that was found in the folder of a file."""
 
     path: Path
     content: Mapping[str, Any]

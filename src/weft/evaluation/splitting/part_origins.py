@@ -1,4 +1,4 @@
-"""Origins of files: the split that a manifest beside them records."""
+"""Origins of files: the split that a manifest in their folder records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.evaluation.splitting.manifest import MANIFEST_NAME, SplitManifest, fin
 
 @dataclass(frozen=True)
 class PartOrigin:
-    """A file that a manifest beside it lists as a part of a split."""
+    """A file that a manifest in its folder lists as a part of a split."""
 
     manifest: SplitManifest
     entry: Mapping[str, Any]

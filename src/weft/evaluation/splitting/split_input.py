@@ -27,7 +27,7 @@ from weft.errors import InputError, plain_text
 
 WHERE = "interactions"
 _MAX_ROWS_SHOWN = 3
-_MASK = "is in the part"  # a column beside those of the data
+_MASK = "is in the part"  # a column in addition to those of the data
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ class RPrecision(AccuracyMetric):
 
     def __init__(self, k: int | None = None, *, multiple: float = 1.0, **settings: Any) -> None:
         super().__init__(k, **settings)
-        # Each cut-off is a metric of its own, apart from the one without.
+        # Each cut-off is a metric of its own, and so is the metric without one.
         self.supports_all_cutoffs = False
         if k is None:
             self.sampling_behaviour = "candidates"

@@ -77,8 +77,8 @@ class PropensityMetric(AccuracyMetric):
 
     @cached_property
     def _weights(self) -> DeviceColumn:
-        """The weight 1 / p_i of each item; and the same, but 0 for items whose propensity is not
-        clipped, `[items, 2]`.
+        """The weight 1 / p_i of each item; and the same, but 0 for items with a propensity that is
+        not clipped, `[items, 2]`.
         """
         if self._given is not None:
             return DeviceColumn(self._weigh(self._given.values.values.double()))
@@ -111,7 +111,7 @@ class PropensityMetric(AccuracyMetric):
     @property
     def weight_sums(self) -> UserSums:
         """Over all relevant items: their number, and the sums of their weights, of the squares of
-        the weights, and of the weights of items whose propensity is clipped.
+        the weights, and of the weights of items with a clipped propensity.
         """
         return UserSums(
             ("propensities", self.power, self.clip, self.own_threshold), 4, self._sum_weights

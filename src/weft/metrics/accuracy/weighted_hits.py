@@ -23,9 +23,10 @@ class IPS(PropensityMetric):
     """A metric with inverse propensity scores: each hit counts 1 / p_i times what it counts in the
     metric.
 
-    `metric` is a sum over the hits, whose summands depend on the position and the rating of each
-    alone: Precision, Recall, DCG, nDCG, nDCGRendle2020, NCRR or RBP, with parameters if needed
-    (`"nDCG(gain=linear)"`). Its normalizer, such as the best possible list of nDCG, is not weighed.
+    `metric` is a sum over the hits, in which the summand of a hit depends on its position and
+    rating alone: Precision, Recall, DCG, nDCG, nDCGRendle2020, NCRR or RBP, with parameters if
+    needed (`"nDCG(gain=linear)"`). Its normalizer, such as the best possible list of nDCG, is not
+    weighed.
     The propensities p_i, `power` and `clip` are those of IPSRecall. `self_normalized=True` divides
     the weights 1 / p_i of each user by their mean over the relevant items, so that the scale of the
     propensities cancels; DCG, which has no normalizer, is divided by the sum of the weights.

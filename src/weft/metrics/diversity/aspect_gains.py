@@ -1,4 +1,4 @@
-"""Gains of relevant items by their aspects: the more often an aspect was met, the less it adds.
+"""Gains of relevant items by their aspects: each further occurrence of an aspect adds less.
 
 The aspects of a user are the features of the user's relevant items.
 """
@@ -90,9 +90,11 @@ class Aspects:
             positions = torch.where(is_chosen, position, positions)
             gains = torch.where(is_chosen, candidates, gains)
             is_left = is_left & ~is_chosen
-            is_met = self.is_known & is_chosen.index_select(0, self.index)
+            is_covered = self.is_known & is_chosen.index_select(0, self.index)
             # An item has an aspect once: at most one factor of each pair is not 1.
-            weights.scatter_reduce_(0, self.pair, factors.masked_fill(is_met, 1 - alpha), "prod")
+            weights.scatter_reduce_(
+                0, self.pair, factors.masked_fill(is_covered, 1 - alpha), "prod"
+            )
         return positions, gains
 
     def _longest_row(self) -> int:

@@ -1,4 +1,4 @@
-"""Accuracy by aspect: relevant items count less the more often their aspects were met before.
+"""Accuracy by aspect: relevant items count less the more often their aspects occur above them.
 
 The aspects of an item are its features, such as genres; those of a user are the features of the
 user's relevant items.

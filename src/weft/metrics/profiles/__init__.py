@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from weft.errors import check_choice
 from weft.metrics.names import MetricSpec
-from weft.metrics.profiles.application import apply_profile, spell_out
 from weft.metrics.profiles.declaration import Profile
 from weft.metrics.profiles.frameworks import CORNAC, ELLIOT, LENSKIT, RECBOLE, WARPREC
 from weft.metrics.profiles.learning import PYG, SKLEARN, TORCHMETRICS
@@ -20,6 +19,7 @@ from weft.metrics.profiles.libraries import (
     RECTOOLS,
     REPLAY,
 )
+from weft.metrics.profiles.profile_application import apply_profile, spell_out
 from weft.metrics.profiles.retrieval import IR_MEASURES, RANX, TREC_EVAL
 from weft.metrics.registry import canonical_name, find_metric
 

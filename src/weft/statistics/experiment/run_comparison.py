@@ -161,7 +161,7 @@ _SINGLE_SEEDS = (
 
 
 class _CannotTest(Exception):
-    """Runs lack what a test needs; the text says what."""
+    """Runs lack what a test needs; the text names it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import torch
 from weft.evaluation.resample_weights import poisson_weights, rows_per_block
 from weft.statistics.pairing import Floats, Integers
 
-_SEED_STREAM = 0x7365656473  # keeps the draws of seeds apart from those of users
+_SEED_STREAM = 0x7365656473  # makes draws of seeds independent of those of users
 
 
 @dataclass(frozen=True)

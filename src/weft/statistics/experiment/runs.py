@@ -69,10 +69,10 @@ class Experiment:
 
     @classmethod
     def read(cls, pattern: str | Path, *, dataset: str = "") -> Experiment:
-        """Read saved results, whose labels are parts of their paths.
+        """Read saved results; parts of their paths are the labels.
 
         The pattern has a placeholder for each label: `"runs/{dataset}/{model}-{fold}-{seed}.json"`.
-        Each stands for some text within the name of a folder or file, `{}` for text that is no
+        Each matches some text within the name of a folder or file, `{}` for text that is no
         label. A model without a placeholder is called as in its result. Raises `InputError` if no
         file matches.
         """
