@@ -307,8 +307,8 @@ def test_compare_prints_only_the_requested_format(demo, call):
             "Did you mean 'holm'?",
         ),
         (
-            ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "-f", "html"],
-            "--format html is not known",
+            ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "-f", "xml"],
+            "--format xml is not known",
         ),
         (
             ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--out", "c.html"],

@@ -18,15 +18,7 @@ from weft.errors import InputError
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
 from weft.report.result_folder import file_names, save_results
-from weft.report.result_formats import (
-    escape_latex,
-    escape_markdown,
-    summary,
-    to_csv,
-    to_json,
-    to_latex,
-    to_markdown,
-)
+from weft.report.result_formats import to_csv, to_json, to_markdown
 from weft.report.terminal import (
     ASCII,
     UNICODE,
@@ -36,6 +28,7 @@ from weft.report.terminal import (
     paragraph,
     results_tables,
 )
+from weft.statistics.markup import escape_latex, escape_markdown
 
 NASTY = "a|b_c & 50% [x] {y} #1 $z ~ ^ \\ <b>"
 
@@ -53,7 +46,7 @@ RESULTS = [result("als", 0.4), result(NASTY, 0.3, -0.25)]
 
 
 def test_summary_has_a_row_per_model_metric_and_cutoff():
-    table = summary(RESULTS)
+    table = weft.table(RESULTS).to_frame()
     assert table.columns == [
         "model",
         "metric",
@@ -70,7 +63,6 @@ def test_summary_has_a_row_per_model_metric_and_cutoff():
     assert table["higher_is_better"].to_list()[:3] == [True, False, None]
     own = RESULTS[0].to_frame()
     assert table.filter(pl.col("model") == "als").select(own.columns).equals(own, null_equal=True)
-    assert summary([]).is_empty()
 
 
 def test_csv_reads_back():
@@ -105,9 +97,9 @@ def test_markdown_is_a_pipe_table_with_the_best_in_bold():
     head, rule, *rows = to_markdown(RESULTS).splitlines()
     assert cells(head)[:2] == ["metric", "als"] and cells(head)[2].replace("\0", "\\") == NASTY
     assert set(rule) <= set("|-: ") and rule.count("|") == 4
-    assert cells(rows[0]) == ["nDCG@10", "**0.4000** ± 0.0196", "0.3000 ± 0.0196"]
-    assert cells(rows[1]) == ["Gini@10", "0.5000", "**-0.2500**"]
-    assert cells(rows[2]) == ["BiasDisparityBR@10[F, Sci|Fi]", "1.0000", "1.0000"]
+    assert cells(rows[0]) == ["nDCG@10 ↑", "**0.4000** ± 0.0196", "0.3000 ± 0.0196"]
+    assert cells(rows[1]) == ["Gini@10 ↓", "0.5000", "**-0.2500**"]
+    assert cells(rows[2]) == ["BiasDisparityBR@10[F, Sci|Fi] → 1", "1.0000", "1.0000"]
 
 
 def test_longer_side_is_the_rows():
@@ -115,11 +107,11 @@ def test_longer_side_is_the_rows():
     assert to_markdown([result(str(number), number / 10) for number in range(5)]).startswith(
         "| model"
     )
-    assert to_latex(RESULTS).count("\\\\\n") == 4
+    assert weft.table(RESULTS).to_latex().count("\\\\\n") == 4
 
 
 def test_latex_is_booktabs_with_escaped_names():
-    text = to_latex(RESULTS)
+    text = weft.table(RESULTS).to_latex()
     for part in (
         "\\toprule",
         "\\midrule",
@@ -128,8 +120,10 @@ def test_latex_is_booktabs_with_escaped_names():
         "\\end{tabular}",
     ):
         assert text.count(part) == 1
-    assert "nDCG@10 & \\textbf{0.4000} $\\pm$ 0.0196 & 0.3000 $\\pm$ 0.0196 \\\\" in text
-    assert "Gini@10 & 0.5000 & \\textbf{$-$0.2500} \\\\" in text
+    assert (
+        "nDCG@10 $\\uparrow$ & \\textbf{0.4000} $\\pm$ 0.0196 & 0.3000 $\\pm$ 0.0196 \\\\" in text
+    )
+    assert "Gini@10 $\\downarrow$ & 0.5000 & \\textbf{$-$0.2500} \\\\" in text
     body = [line for line in text.splitlines() if line.endswith("\\\\")]
     assert all(len(re.findall(r"(?<!\\)&", line)) == 2 for line in body)
 
@@ -138,7 +132,8 @@ def test_latex_is_booktabs_with_escaped_names():
 def test_escapes_any_text_in_cells(text):
     latex = escape_latex(text)
     for sign in "&%$#_":
-        assert not re.search(rf"(?<!\\){re.escape(sign)}", latex.removeprefix("$-$"))
+        without_math = re.sub(r"\$(-|\\[a-z]+)\$", "", latex)
+        assert not re.search(rf"(?<!\\){re.escape(sign)}", without_math)
     plain = re.sub(r"\\[{}]", "", latex)
     assert (
         plain.count("{") == plain.count("}")
@@ -152,8 +147,8 @@ def test_escapes_any_text_in_cells(text):
 
 def test_shows_missing_and_undefined_values():
     other = Result((MetricValue("nDCG", 10, math.nan),), "b")
-    for write in (to_markdown, to_latex):
-        text = write([result("a", 0.3), other])
+    for form in ("markdown", "latex", "html", "typst"):
+        text = weft.table([result("a", 0.3), other]).render(form)
         assert "undefined" in text and "\\textbf" not in text and "**" not in text
 
 
@@ -460,16 +455,16 @@ def test_shows_bootstrap_intervals_as_two_ends():
         ),
     )
     booted = Result(values, "als", settings={"bootstrap": 100})
-    assert "| nDCG@10 | 0.4000 \\[0.3100, 0.5200\\] |" in to_markdown(
+    assert "| nDCG@10 ↑ | 0.4000 \\[0.3100, 0.5200\\] |" in to_markdown(
         [booted]
     ) and "\\[0.4020, 0.5980\\]" in to_markdown([booted])
-    assert "0.4000 {[}0.3100, 0.5200{]}" in to_latex([booted])
+    assert "0.4000 {[}0.3100, 0.5200{]}" in weft.table([booted]).to_latex()
     shown = printed([booted, result("pop", 0.3)], 100)
     assert "0.4000* [0.3100, 0.5200]" in shown and "0.3000  ± 0.0196" in shown
     (row,) = [line.split("│") for line in shown.splitlines() if line.startswith("nDCG@10")]
     ends = [row[1].index(sign) for sign in "├●┤"]
     assert ends[1] - ends[0] < ends[2] - ends[1]  # 0.09 below the value, 0.12 above
-    table = summary([booted, result("pop", 0.3)])
+    table = weft.table([booted, result("pop", 0.3)]).to_frame()
     assert table.columns[-5:] == ["boot_low", "boot_high", "bca_low", "bca_high", "boot_std_error"]
     assert table["bca_low"].to_list()[0] == 0.31 and math.isnan(table["bca_low"].to_list()[2])
     assert json.loads(to_json([booted]))[0]["values"][0]["bca_high"] == 0.52

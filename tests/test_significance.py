@@ -871,7 +871,7 @@ def test_text_formats_of_a_comparison(comparison):
         and repr(comparison).startswith(markdown)
     )
     latex = comparison.to_latex()
-    assert rf"good\_1 & \textbf{{{frame['mean_a'][0]:.4f}}}\textsuperscript{{*}} \\" in latex
+    assert rf"good\_1 & \textbf{{{frame['mean_a'][0]:.4f}}}\textsuperscript{{{{*}}}} \\" in latex
     assert r"\toprule" in latex and r"bad\textbar{}1 & " in latex
     pairs = comparison.to_markdown(pairs=True)
     assert "good\\_1" in pairs and " yes " in pairs and f"{frame['difference'][0]:.4f}" in pairs

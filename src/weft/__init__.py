@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from weft.metrics.single_target import HR, MRR, NDCG, get_topk_ranks
     from weft.statistics import Comparison, compare
     from weft.statistics.experiment import Experiment
+    from weft.statistics.result_table import ResultTable, table
 
 # Where each public name lives. Names are imported when they are first used, so that `weft --help`
 # does not wait for torch.
@@ -73,6 +74,7 @@ _HOMES = {
     "RatingMetric": "weft.metrics.base.formulas",
     "Result": "weft.evaluation.result",
     "Split": "weft.evaluation.splitting.split",
+    "ResultTable": "weft.statistics.result_table",
     "SummedMetric": "weft.metrics.base.summed",
     "SummedTopKMetric": "weft.metrics.base.summed",
     "TopKItems": "weft.data.topk_items",
@@ -100,6 +102,7 @@ _HOMES = {
     "sampling": "",
     "save_state": "weft.evaluation.state_io",
     "split": "weft.evaluation.splitting.split",
+    "table": "weft.statistics.result_table",
     "testing": "",
 }
 
@@ -127,6 +130,7 @@ __all__ = [
     "RankedLists",
     "RatingMetric",
     "Result",
+    "ResultTable",
     "Split",
     "SummedMetric",
     "SummedTopKMetric",
@@ -155,6 +159,7 @@ __all__ = [
     "sampling",
     "save_state",
     "split",
+    "table",
     "testing",
 ]
 

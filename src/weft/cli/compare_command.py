@@ -75,13 +75,13 @@ _OUTPUT = [
         bool | None,
         "--pairs/--no-pairs",
         help="Show every pair of models. By default a table shows them for up to three models; "
-        "Markdown and LaTeX do not.",
+        "Markdown, LaTeX, HTML and typst do not.",
     ),
     declare(
         "out",
         Path | None,
         metavar="FILE",
-        help="Also write the comparison to a file in .json, .csv, .parquet, .md or .tex.",
+        help="Also write the comparison to a file in .json, .csv, .parquet, .md, .tex or .typ.",
     ),
 ]
 _ResultPaths = Annotated[

@@ -26,7 +26,7 @@ from weft.evaluation.settings import EvaluationSettings
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
-RESULT_FORMATS = ("table", "json", "csv", "markdown", "latex")
+RESULT_FORMATS = ("table", "json", "csv", "markdown", "latex", "html", "typst")
 
 OutputOption = partial(typer.Option, rich_help_panel=OUTPUT)
 
@@ -274,8 +274,8 @@ ResultFormat = Annotated[
     OutputOption(
         "--format",
         "-f",
-        help="Format of the output: table, json, csv, markdown or latex. All but a table leave "
-        "everything else to standard error.",
+        help="Format of the output: table, json, csv, markdown, latex, html or typst. All but a "
+        "table leave everything else to standard error.",
         autocompletion=complete_words(*RESULT_FORMATS),
     ),
 ]

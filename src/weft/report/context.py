@@ -12,9 +12,9 @@ from weft.errors import SettingError, UnknownMetric
 from weft.evaluation.result import Result
 from weft.metrics.names import parse_name, split_labels
 from weft.metrics.registry import find_metric
-from weft.report.result_formats import MetricRow, metric_rows
 from weft.statistics import Comparison
 from weft.statistics.comparison_text import row_metric
+from weft.statistics.metric_rows import MetricRow, metric_rows
 
 USUAL_CUTOFF = 10  # the cut-off that is shown first
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from weft.report.context import USUAL_CUTOFF, ReportContext
 from weft.report.number_format import common_places
-from weft.report.result_formats import MetricRow
 from weft.report.verdict_phrases import join_names
 from weft.report.verdicts import verdict
+from weft.statistics.metric_rows import MetricRow
 
 _MAX_LOSSES = 4  # that are named
 _MAX_NAMED_WINS = 3

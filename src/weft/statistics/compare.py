@@ -23,6 +23,7 @@ from weft.statistics.comparison import Comparison
 from weft.statistics.comparison_rows import shorten
 from weft.statistics.comparison_text import row_metric
 from weft.statistics.corrections import CORRECTIONS, FAMILIES
+from weft.statistics.metric_rows import unique_names
 from weft.statistics.pairing import align_users
 from weft.statistics.pareto import find_fronts
 from weft.statistics.randomization import RandomizationTest
@@ -167,12 +168,7 @@ def _name_results(results: Sequence[Result] | Mapping[str, Result]) -> dict[str,
     if isinstance(results, Mapping):
         named = {str(name): result for name, result in results.items()}
     else:
-        named = {}
-        for result in listed:
-            name, copy = result.name, 2
-            while name in named:
-                name, copy = f"{result.name} ({copy})", copy + 1
-            named[name] = result
+        named = unique_names(listed)
     if len(named) < 2:
         raise SettingError(f"compare needs at least two results; got {len(named)}.")
     return named

@@ -26,6 +26,7 @@ from weft.statistics.list_overlap import compare_lists
 from weft.statistics.markup import csv_table
 from weft.statistics.pareto import ParetoFront, pareto_optimal
 from weft.statistics.resampled_difference import ResampledDifference
+from weft.statistics.text_tables import LANGUAGES
 
 if TYPE_CHECKING:
     import polars as pl
@@ -44,6 +45,7 @@ SUFFIXES = {
     ".md": "markdown",
     ".markdown": "markdown",
     ".tex": "latex",
+    ".typ": "typst",
 }
 
 
@@ -351,27 +353,26 @@ class Comparison(ReportMixin):
         With `pairs`, one table of every pair of models instead: means, difference, interval,
         adjusted p-value, effect sizes.
         """
-        return comparison_text.to_markdown(self, pairs=pairs)
+        return comparison_text.render(self, "markdown", pairs=pairs)
 
     def to_latex(self, *, pairs: bool = False) -> str:
         """Return a `tabular` per test for the package booktabs: means, the best in bold.
 
-        Letters, or a star for two models, are superscripts. With `pairs`, one table of every pair
+        Letters, or a star for two models, are superscripts. `weft.table(comparison, ...)` has more
+        options: a baseline, captions, other metrics. With `pairs`, one table of every pair
         of models instead.
         """
-        return comparison_text.to_latex(self, pairs=pairs)
+        return comparison_text.render(self, "latex", pairs=pairs)
 
     def to_text(self, form: str, *, pairs: bool = False, guard_formulas: bool = True) -> str:
-        """Return the comparison as `"json"`, `"csv"`, `"markdown"` or `"latex"`."""
-        form = check_choice("format", form, ("json", "csv", "markdown", "latex"))
-        if form == "markdown":
-            return self.to_markdown(pairs=pairs)
-        if form == "latex":
-            return self.to_latex(pairs=pairs)
+        """Return the comparison as JSON, CSV, or a table in Markdown, LaTeX, HTML or typst."""
+        form = check_choice("format", form, ("json", "csv", *LANGUAGES))
+        if form in LANGUAGES:
+            return comparison_text.render(self, form, pairs=pairs)
         return self.to_json() if form == "json" else self.to_csv(guard_formulas=guard_formulas)
 
     def save(self, path: str | Path, *, pairs: bool = False, guard_formulas: bool = True) -> Path:
-        """Write the comparison atomically, as .json, .csv, .parquet, .md or .tex by its suffix.
+        """Write the comparison atomically, in the format of its suffix, one of `SUFFIXES`.
 
         `pairs` is that of `to_markdown` and `to_latex`, `guard_formulas` that of `to_csv`.
         """
@@ -394,5 +395,5 @@ class Comparison(ReportMixin):
         lines = [self.to_markdown(), *(f"- {note}" for note in self.notes)]
         return escape_controls("\n".join(lines))
 
-    def _repr_markdown_(self) -> str:
-        return self.to_markdown()
+    def _repr_html_(self) -> str:
+        return self.to_text("html")

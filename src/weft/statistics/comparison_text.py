@@ -1,18 +1,18 @@
-"""Text of comparisons: captions, JSON, Markdown and LaTeX."""
+"""Text of comparisons: captions, JSON and tables."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from weft.metrics.names import format_labels, split_labels
-from weft.statistics.markup import escape_latex, escape_markdown, latex_table, markdown_table
 from weft.statistics.significance_tests import UNPAIRED
+from weft.statistics.text_tables import TextCell, TextTable
 
 if TYPE_CHECKING:
-    from weft.statistics.comparison import Comparison, MeanCell
+    from weft.statistics.comparison import Comparison
 
 FORMAT = "weft-comparison"
 VERSION = 1
@@ -135,51 +135,19 @@ def to_json(comparison: Comparison) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def to_markdown(comparison: Comparison, *, pairs: bool) -> str:
-    """Return a pipe table per test, or one of all pairs; see `Comparison.to_markdown`."""
-    fronts = "".join(f"\n{escape_markdown(line)}\n" for line in comparison.describe_fronts())
-    unpaired = "".join(f"\n{note}.\n" for note in _unpaired_notes(comparison.tests))
+def render(comparison: Comparison, form: str, *, pairs: bool) -> str:
+    """Return a table per test, or one of all pairs, in one of `text_tables.LANGUAGES`."""
+    from weft.statistics.result_table import ResultTable
+
+    further = [*_unpaired_notes(comparison.tests), *comparison.describe_fronts()]
     if pairs:
-        head = [escape_markdown(name) for name in _PAIR_COLUMNS]
-        table = markdown_table(head, _pair_cells(comparison, escape_markdown), _WORD_COLUMNS)
-        captions = "".join(f"\n{escape_markdown(one)}.\n" for one in _pair_captions(comparison))
-        return table + captions + unpaired + fronts
-
-    def cell(mean: MeanCell) -> str:
-        text = escape_markdown(str(mean))
-        text = f"**{text}**" if mean.best else text
-        return f"{text} {escape_markdown(mean.mark)}" if mean.mark else text
-
-    tables = []
-    for test in comparison.tests:
-        note = "; ".join([caption(comparison, test), "bold: best", *comparison.legend()])
-        table = markdown_table(*_grid_cells(comparison, test, cell, escape_markdown))
-        tables.append(f"{table}\n{escape_markdown(note)}.\n")
-    return "\n".join(tables) + unpaired + fronts
-
-
-def to_latex(comparison: Comparison, *, pairs: bool) -> str:
-    """Return a `tabular` per test, or one of all pairs; see `Comparison.to_latex`."""
-    fronts = comparison.describe_fronts()
-    if pairs:
-        return latex_table(
-            [escape_latex(name) for name in _PAIR_COLUMNS],
-            _pair_cells(comparison, escape_latex),
-            [*_pair_captions(comparison), *_unpaired_notes(comparison.tests), *fronts],
-            _WORD_COLUMNS,
-        )
-
-    def cell(mean: MeanCell) -> str:
-        text = escape_latex(str(mean))
-        text = rf"\textbf{{{text}}}" if mean.best else text
-        return rf"{text}\textsuperscript{{{mean.mark}}}" if mean.mark else text
-
-    tables = []
-    for test in comparison.tests:
-        notes = [f"{caption(comparison, test)}; bold: best", *comparison.legend()]
-        notes += [*_unpaired_notes((test,)), *fronts]
-        tables.append(latex_table(*_grid_cells(comparison, test, cell, escape_latex), notes))
-    return "\n".join(tables)
+        notes = [*_pair_captions(comparison), *further]
+        return TextTable(_PAIR_COLUMNS, _pair_cells(comparison), notes, _WORD_COLUMNS).render(form)
+    tables = [
+        ResultTable(comparison, test=test, notes=further if test == comparison.tests[-1] else ())
+        for test in comparison.tests
+    ]
+    return "\n".join(table.render(form) for table in tables)
 
 
 def _pair_captions(comparison: Comparison) -> list[str]:
@@ -195,35 +163,15 @@ def _unpaired_notes(tests: tuple[str, ...]) -> list[str]:
     return [_UNPAIRED_NOTE] if any(test in UNPAIRED for test in tests) else []
 
 
-def _grid_cells(
-    comparison: Comparison,
-    test: str,
-    cell: Callable[[MeanCell], str],
-    escape: Callable[[str], str],
-) -> tuple[list[str], list[list[str]]]:
-    """Return the head and the rows of a table of means; the longer dimension has the rows."""
-    grid, models = comparison.grid(test), list(comparison.results)
-    if len(grid) > len(models):
-        head = ["metric", *map(escape, models)]
-        return head, [
-            [escape(metric), *(cell(means[model]) for model in models)]
-            for metric, means in grid.items()
-        ]
-    head = ["model", *map(escape, grid)]
-    return head, [
-        [escape(model), *(cell(means[model]) for means in grid.values())] for model in models
-    ]
-
-
-def _pair_cells(comparison: Comparison, escape: Callable[[str], str]) -> list[list[str]]:
-    """Return the escaped cells of the table of all pairs."""
+def _pair_cells(comparison: Comparison) -> list[list[TextCell]]:
+    """Return the cells of the table of all pairs."""
     rows = []
     for row in comparison.rows:
         test = row["test"] if row["paired"] else row["test"] + _UNPAIRED_MARK
         p = row["p_adjusted"]
         texts = {"metric": row_metric(row), "test": test, "p_adjusted": _format_cell(p, ".2g")}
         cells = {name: _format_cell(row[name]) for name in _PAIR_COLUMNS} | texts
-        rows.append([escape(text) for text in cells.values()])
+        rows.append([TextCell(text) for text in cells.values()])
     return rows
 
 

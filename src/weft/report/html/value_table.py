@@ -9,8 +9,8 @@ from typing import Any
 
 from weft.report.context import ReportContext, metric_family
 from weft.report.number_format import common_places
-from weft.report.result_formats import MetricRow, skill_rows
 from weft.statistics.comparison import MeanCell
+from weft.statistics.metric_rows import MetricRow, skill_rows
 
 MAX_MODEL_COLUMNS = 5  # more models are rows
 _MAX_METRIC_COLUMNS = 6  # as many as fit on a sheet of paper

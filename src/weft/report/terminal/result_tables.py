@@ -12,7 +12,6 @@ from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
 from weft.report.context import metric_family
 from weft.report.number_format import common_places, with_places
-from weft.report.result_formats import MetricRow, metric_rows, skill_rows
 from weft.report.terminal.bars import UNICODE, BarSymbols
 from weft.report.terminal.console_text import TrimmedTable
 from weft.report.terminal.value_grid import (
@@ -26,6 +25,7 @@ from weft.report.terminal.value_grid import (
     value_cell,
 )
 from weft.report.text import list_notes
+from weft.statistics.metric_rows import MetricRow, metric_rows, skill_rows
 
 _IN_NUMBERS = "in numbers: a wider terminal, --format csv"
 _MAX_SLICE_ROWS = 24  # of a table with the groups of a slice
