@@ -30,6 +30,7 @@ from benchmarks import (
     scale,
     threads,
 )
+from benchmarks import metrics as metric_costs
 from benchmarks.clock import Ratio
 from benchmarks.data import SIZES, make
 
@@ -43,6 +44,7 @@ def main() -> None:
         "main": show_main,
         "worst": show_worst,
         "growth": show_growth,
+        "metrics": show_metrics,
         "threads": show_threads,
         "memory": show_memory,
         "import": show_import,
@@ -158,6 +160,28 @@ def show_growth(given: argparse.Namespace) -> None:
         print("(no picture: pip install matplotlib)")
         return
     draw(found)
+
+
+def show_metrics(given: argparse.Namespace) -> None:
+    """The cost of each metric beside six others, and of all in one pass."""
+    print(
+        "Six accuracy metrics and one more at five cut-offs, as a multiple of the six: the lowest "
+        f"CPU time of {given.rounds} rounds over that of the six.\n"
+    )
+    sizes = [size for size in given.sizes if size != "L"]
+    found = {size: metric_costs.compare(make(*SIZES[size]), given.rounds) for size in sizes}
+    if not found:
+        return
+    names = found[sizes[0]].metrics
+    _table(
+        ["one more", *sizes],
+        [[name, *(f"{found[size].metrics[name]:.2f}" for size in sizes)] for name in names],
+    )
+    for size, costs in found.items():
+        print(
+            f"\n{size}: all metrics in one pass take {costs.together:.2f} times the six "
+            f"({1e3 * costs.seconds:.0f} ms); one by one they would add up to {costs.added:.2f}."
+        )
 
 
 def draw(found: dict[str, list[tuple[int, Ratio]]]) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from benchmarks import cases, clock, collection, compare, files, repeated, sampled, threads
+from benchmarks import cases, clock, collection, compare, files, metrics, repeated, sampled, threads
 from benchmarks.data import CUTOFFS, SIX, make
 
 import weft
@@ -50,6 +50,15 @@ def test_collection_matches_evaluator():
         assert {key: float(value) for key, value in found[name].items()} == pytest.approx(
             {key: float(found["Evaluator"][key]) for key in found[name]}, abs=1e-12
         )
+
+
+def test_costs_of_metrics_are_sorted_multiples_of_the_six():
+    costs = metrics.compare(PROBLEM, rounds=1, names=["nDCG", "Intersection", "ILD"])
+    assert sorted(costs.metrics) == ["ILD", "Intersection"]  # nDCG is one of the six
+    ratios = list(costs.metrics.values())
+    assert ratios == sorted(ratios, reverse=True) and costs.seconds > 0 and costs.together > 0
+    assert costs.added == pytest.approx(1 + sum(ratios) - 2)
+    assert set(metrics.EVERY_METRIC) >= set(cases.ALL_METRICS)
 
 
 def test_repeated_evaluations_are_measured_against_the_pass():

@@ -349,6 +349,23 @@ def test_embeddings_of_factors():
     order = factors.scores(0, USERS, users=None).argsort(dim=1, descending=True)[:, :K]
     norms = torch.tensor(VECTORS).float().norm(dim=1)[order].mean(dim=1)
     assert result[f"MeanNorm@{K}"] == pytest.approx(float(norms.mean()), rel=1e-6)
+    # The factors themselves, for built-in metrics, lists, evaluators and metrics on their own.
+    whole = {"item_vectors": factors}
+    lists = {user: order[user].tolist() for user in range(USERS)}
+    names = {"metrics": ["ILD", "Serendipity(definition=dissimilarity)"], "top_k": K}
+    for source, ids in ((factors, {}), (lists, {"items": range(ITEMS)})):
+        settings = {**names, **ids, "train": {0: [0, 2]}, "mask_seen": False}
+        found, expected = (
+            weft.evaluate(source, TRUTH, inputs=vectors, **settings) for vectors in (whole, inputs)
+        )
+        assert list(found.values()) == list(expected.values()) and found[f"ILD@{K}"] > 0
+    evaluator = weft.Evaluator("ILD", K, inputs=whole)
+    metric = weft.metrics.ILD(k=K, item_vectors=factors)
+    for one in (evaluator, metric):
+        one.update(factors.scores(0, USERS, users=None), [[0]] * USERS)
+    assert evaluator.compute()[f"ILD@{K}"] == pytest.approx(float(metric.compute()))
+    with pytest.raises(InputError, match="price is a Factors; expected"):
+        weft.evaluate(SCORES, TRUTH, metrics="ListRevenue", top_k=K, inputs={"price": factors})
 
 
 def test_unused_inputs_are_noted():

@@ -88,7 +88,7 @@ class ItemVectors(_NumericKind):
     """A vector per item, such as an embedding."""
 
     axis, form, title = "item", "vector", "a vector per item"
-    accepted = "a matrix [items, d], a file, a frame or {item: vector}"
+    accepted = "a matrix [items, d], weft.Factors, a file, a frame or {item: vector}"
 
 
 class UserVectors(_NumericKind):

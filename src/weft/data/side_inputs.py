@@ -17,6 +17,7 @@ from weft.data.label_readers import infer_vocabulary
 from weft.data.labels import NO_LABELS, Labels, read_labels
 from weft.data.numbers import Numbers, empty_numbers, read_numbers
 from weft.data.popularity import NO_TRAIN, Train
+from weft.data.sources.factors import Factors
 from weft.data.vocabulary import Vocabulary
 from weft.errors import SettingError, check_int, check_type, setting_ref
 
@@ -49,9 +50,16 @@ def read_input(
         return read_item_lists(data, where, ids, items, num_in_order=num_in_order)
     if isinstance(kind, ItemFeatures):
         return read_features(data, where, ids, num_in_order=num_in_order, separator=kind.separator)
+    vectors = _select_embeddings(data, kind)
     return read_numbers(
-        data, where, ids, kind, num_in_order=num_in_order, num_required=num_required
+        vectors, where, ids, kind, num_in_order=num_in_order, num_required=num_required
     )
+
+
+def _select_embeddings(data: Any, kind: InputKind) -> Any:
+    """Return the item embeddings of factors as vectors of items; other data as they are."""
+    is_model = isinstance(data, Factors) and kind.axis == "item" and kind.form == "vector"
+    return data.item_embeddings if is_model else data
 
 
 def read_item_inputs(
@@ -136,6 +144,7 @@ def _read_positional(
     if isinstance(data, InputValue):
         return data
     items = None if num_items is None else Vocabulary.from_size("item", num_items)
+    data = _select_embeddings(data, kind)
     ids = infer_vocabulary(data, where, kind.axis, size)
     return read_input(data, where, kind, ids, items=items)
 
