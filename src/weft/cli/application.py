@@ -11,6 +11,7 @@ from weft.cli.compare_command import compare
 from weft.cli.demo_command import demo
 from weft.cli.error_handling import CommandGroup, print_text, show_tracebacks
 from weft.cli.evaluate_command import evaluate
+from weft.cli.init_command import init
 from weft.cli.metrics_command import metrics
 from weft.cli.schema_command import schema
 from weft.cli.split_command import split
@@ -31,6 +32,7 @@ app.command(
     "More: docs/command-line.md"
 )(evaluate)
 app.command()(compare)
+app.command()(init)
 app.command()(metrics)
 app.command()(schema)
 app.command()(split)
