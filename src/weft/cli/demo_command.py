@@ -63,17 +63,19 @@ def demo(
     for path in page:
         console.print(f"Open {path} in a browser.", soft_wrap=True, markup=False)
     console.print("\nNext, try:")
-    console.print(
-        f"  weft compare {files[1]} {files[2]} -m nDCG@10,EPC@10", soft_wrap=True, markup=False
-    )
-    console.print("  weft metrics MAP --profiles")
-    console.print(
-        f"  weft evaluate --recs {out / 'als.csv'} --recs {out / 'pop.csv'} --truth "
-        f"{out / 'test.csv'} --slice gender={out / 'users.csv'}:gender",
-        soft_wrap=True,
-        markup=False,
-        highlight=False,
-    )
+    for command in _next_commands(out, files):
+        console.print(f"  {command}", soft_wrap=True, markup=False, highlight=False)
+
+
+def _next_commands(folder: Path, files: Sequence[Path]) -> list[str]:
+    """Return commands for the files that were written, the results first."""
+    lists = f"--recs {folder / 'als.csv'} --recs {folder / 'pop.csv'}"
+    groups = f"--slice gender={folder / 'users.csv'}:gender"
+    return [
+        f"weft compare {files[1]} {files[2]} -m nDCG@10,EPC@10",
+        "weft metrics MAP --profiles",
+        f"weft evaluate {lists} --truth {folder / 'test.csv'} {groups}",
+    ]
 
 
 def _render_report(results: Sequence[Result], folder: Path) -> tuple[dict[Path, str], str]:

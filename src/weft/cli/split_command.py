@@ -85,26 +85,12 @@ def split(
     weft split ratings.parquet --method user-timeline --test-share 0.2 --out parts
     weft split ratings.csv --method folds --folds 5 --seed 7 --out parts --format parquet
     """
-    from weft.data.readers.files import File
-    from weft.errors import SettingError
-
-    for name, value in {"--method": options["method"], "--out": out}.items():
-        if value is None:
-            raise SettingError(
-                f"{name} must be given, as in: weft split {interactions} --method leave-last-out "
-                "--out parts. See weft split --help."
-            )
+    _check_given(interactions, method=options["method"], out=out)
     assert out is not None
     check_folder(out, f"--out {out}")
-    reading = FileFlags.from_options(options)
-    settings = {name: options[name] for name in SplitSettings.model_fields}
-    given = {name: value for name, value in settings.items() if value is not None}
     with show_progress(None) as step:
-        step("loading polars")
-        from weft.evaluation.splitting.split import split as split_data
-
         step("splitting")
-        parts = split_data(File(**reading.describe("train", interactions)), **given)
+        parts = _split_file(interactions, options)
         step("writing")
         files = parts.save(out, format=format, overwrite=overwrite)
     console = open_console()
@@ -113,6 +99,28 @@ def split(
         if count:
             console.print(f"Dropped: {count:,} rows {_DROPPED[name]}.", highlight=False)
     print_written(console, files)
+
+
+def _check_given(interactions: Path, *, method: str | None, out: Path | None) -> None:
+    """Raise `SettingError` without a method or a folder for the parts."""
+    from weft.errors import SettingError
+
+    for flag, value in {"--method": method, "--out": out}.items():
+        if value is None:
+            raise SettingError(
+                f"{flag} must be given, as in: weft split {interactions} --method leave-last-out "
+                "--out parts. See weft split --help."
+            )
+
+
+def _split_file(interactions: Path, options: dict[str, Any]) -> Split:
+    """Return the split of a file by the options of the command."""
+    from weft.data.readers.files import File
+    from weft.evaluation.splitting.split import split as split_data
+
+    file = File(**FileFlags.from_options(options).describe("train", interactions))
+    settings = {name: options[name] for name in SplitSettings.model_fields}
+    return split_data(file, **{name: one for name, one in settings.items() if one is not None})
 
 
 def _table(split: Split) -> Table:

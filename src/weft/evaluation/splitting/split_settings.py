@@ -179,41 +179,51 @@ class SplitSettings(BaseModel):
         return self
 
     def _conflicts(self) -> Iterator[SettingError]:
-        own = _DEFAULTS[self.method]
-        chosen = setting_ref("method", self.method)
-        for name in dict.fromkeys(name for options in _DEFAULTS.values() for name in options):
-            if getattr(self, name) is not None and name not in own:
-                methods = [method for method, options in _DEFAULTS.items() if name in options]
-                yield SettingError(
-                    f"{setting_ref(name, getattr(self, name))} belongs to "
-                    f"{' and '.join(setting_ref('method', method) for method in methods)}, not to "
-                    f"{chosen}; leave it out, or choose another method."
-                )
-        moments, shares = ("test_from", "validation_from"), ("test_share", "validation_share")
-        given = [name for name in moments if getattr(self, name) is not None]
-        mixed = [name for name in shares if given and getattr(self, name) is not None]
-        if mixed:
-            yield SettingError(
-                f"{setting_ref(given[0])} and {setting_ref(mixed[0])} both say where to split; "
-                "give points in time or shares."
-            )
-        if given == ["validation_from"]:
-            yield SettingError(
-                f"{setting_ref('validation_from')} needs {setting_ref('test_from')}, the point in "
-                "time at which validation ends."
-            )
+        yield from self._foreign_options()
+        yield from self._cut_conflicts()
         if self.core and self.min_user_interactions == self.min_item_interactions == 1:
             yield SettingError(
                 f"{setting_ref('core', True)} repeats {setting_ref('min_user_interactions')} and "
                 f"{setting_ref('min_item_interactions')}; give one of them."
             )
-        held_out = (self.test_share or own.get("test_share") or 0) + (self.validation_share or 0)
+
+    def _foreign_options(self) -> Iterator[SettingError]:
+        """Yield an error for each option that the method does not have."""
+        for name in dict.fromkeys(name for options in _DEFAULTS.values() for name in options):
+            if getattr(self, name) is None or name in _DEFAULTS[self.method]:
+                continue
+            methods = [method for method, options in _DEFAULTS.items() if name in options]
+            yield SettingError(
+                f"{setting_ref(name, getattr(self, name))} belongs to "
+                f"{' and '.join(setting_ref('method', method) for method in methods)}, not to "
+                f"{setting_ref('method', self.method)}; leave it out, or choose another method."
+            )
+
+    def _cut_conflicts(self) -> Iterator[SettingError]:
+        """Yield an error for points in time and shares that exclude each other."""
+        moments = self._given("test_from", "validation_from")
+        shares = self._given("test_share", "validation_share")
+        if moments and shares:
+            yield SettingError(
+                f"{setting_ref(moments[0])} and {setting_ref(shares[0])} both say where to split; "
+                "give points in time or shares."
+            )
+        if moments == ["validation_from"]:
+            yield SettingError(
+                f"{setting_ref('validation_from')} needs {setting_ref('test_from')}, the point in "
+                "time at which validation ends."
+            )
+        test_share = self.test_share or _DEFAULTS[self.method].get("test_share") or 0
+        held_out = test_share + (self.validation_share or 0)
         if held_out >= 1:
             yield SettingError(
                 f"test and validation take {held_out:g} of the interactions; "
                 f"{setting_ref('test_share')} and {setting_ref('validation_share')} must leave "
                 "some for train."
             )
+
+    def _given(self, *names: str) -> list[str]:
+        return [name for name in names if getattr(self, name) is not None]
 
     # ----------------------------------------------------------------------------------------------
 

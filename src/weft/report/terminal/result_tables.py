@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rich.cells import cell_len
@@ -175,16 +175,10 @@ def _models_table(
         users |= {group: max(users.get(group, 0), size) for group, size in one.users.items()}
     metrics = list(dict.fromkeys(metric for one in slices for metric in one.metrics))
     shown = metrics[: max(1, _MAX_SLICE_ROWS // len(users))]
-    rows = []
-    for metric in shown:
-        for group in users:
-            values = MetricRow(metric, tuple(one.values.get((metric, group)) for one in slices))
-            if any(value is not None for value in values.values):
-                row = _to_grid_row(values, symbols)
-                rows.append(replace(row, name=f"{metric} {group}", family=metric))
+    rows = [*_group_rows(slices, shown, list(users), symbols)]
     models = [result.name for result in results]
     margins = [
-        max(cell_len(row.cells[index].margin) for row in rows) for index in range(len(models))
+        max(cell_len(row.cells[model].margin) for row in rows) for model in range(len(models))
     ]
     layouts = (margins, [0] * len(models), None)
     tables = (metrics_as_rows(models, rows, width, widths, symbols) for widths in layouts)
@@ -193,6 +187,21 @@ def _models_table(
         return None
     sizes = ", ".join(f"{group}: {size:,}" for group, size in users.items())
     return f"By {name} (users of {sizes}){_left_out(shown, metrics)}", TrimmedTable(table)
+
+
+def _group_rows(
+    slices: Sequence[_SliceValues],
+    metrics: Sequence[str],
+    groups: Sequence[str],
+    symbols: BarSymbols,
+) -> Iterator[GridRow]:
+    """Yield a row with a cell per model for each metric and group that some model has."""
+    for metric in metrics:
+        for group in groups:
+            values = MetricRow(metric, tuple(one.values.get((metric, group)) for one in slices))
+            if any(value is not None for value in values.values):
+                row = _to_grid_row(values, symbols)
+                yield replace(row, name=f"{metric} {group}", family=metric)
 
 
 def _left_out(shown: Sequence[str], metrics: Sequence[str]) -> str:
