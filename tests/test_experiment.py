@@ -247,6 +247,31 @@ def test_compares_with_values_per_user():
     assert again.equals(frame) and len(comparison.to_pandas()) == 2
 
 
+def test_one_table_of_models_data_sets_and_metrics():
+    """Means over runs with deviations; the best in bold; † and ‡ against the baseline."""
+    draw = np.random.default_rng(0)
+    experiment = Experiment()
+    for dataset, model, seed in itertools.product(("ml", "fm"), ("pop", "als", "bad"), range(3)):
+        gain = {"pop": 0.0, "als": 0.3, "bad": -0.2}[model]
+        values = 0.4 + gain + draw.normal(0, 0.01, 60)
+        experiment.add(run(None, per_user=values), model=model, dataset=dataset, seed=seed)
+    table = experiment.table(
+        "nDCG@10", baseline="pop", test="hierarchical", digits=2, rows="models"
+    )
+    text = table.to_markdown()
+    assert "ml: nDCG@10 ↑" in text and "fm: nDCG@10 ↑" in text
+    assert text.count("**0.70** † ± 0.00") == 2 and text.count("0.20 ‡ ± 0.00") == 2
+    assert "† significantly better than pop, ‡ worse (hierarchical)" in text
+    assert r"\toprule" in table.to_latex() and len(table.to_frame()) == 18
+    percent = experiment.table(percent=True, digits=0).to_markdown()
+    assert "ml: nDCG@10 (%) ↑" in percent and "**70**" in percent
+    single = Experiment()
+    single.add(run(0.5), model="als")
+    assert "| als   | 0.5000 ± 0.0196 |" in single.table().to_markdown()  # over users
+    with pytest.raises(SettingError, match="marks differences from a model"):
+        experiment.table(test="corrected_t")
+
+
 def test_notes_what_tests_lack():
     values = {("d", m, f, 0): 0.1 + f + (m == "x") for m in "xy" for f in (0, 1)}
     comparison = fill(values).compare(tests=["hierarchical", "corrected_t"])

@@ -19,7 +19,7 @@ from weft.statistics.text_tables import TextCell, TextTable
 if TYPE_CHECKING:
     from weft.statistics.result_table import ResultTable
 
-_BETTER, _WORSE = "†", "‡"  # significantly, than the baseline
+BETTER, WORSE = "†", "‡"  # significantly, than the baseline
 _SPREAD_NOTES = {
     "interval": "95 % intervals over users",
     "std_error": "standard errors over users",
@@ -174,7 +174,7 @@ class TableLayout:
             winner, pair = comparison.winner(row), (row["model_a"], row["model_b"])
             if winner is not None and self._table.baseline in pair:
                 (other,) = (model for model in pair if model != self._table.baseline)
-                marks[other] = _BETTER if winner == other else _WORSE
+                marks[other] = BETTER if winner == other else WORSE
         return marks
 
     def _legend(self, cells: Sequence[Sequence[TextCell]]) -> list[str]:
@@ -205,13 +205,14 @@ class TableLayout:
         caption = [table.comparison.caption(test) for test in tests]
         if table.baseline is None:
             return caption, table.comparison.legend()
-        return caption, [f"{_BETTER} significantly better than {table.baseline}, {_WORSE} worse"]
+        return caption, [f"{BETTER} significantly better than {table.baseline}, {WORSE} worse"]
 
 
 def _is_share(value: MetricValue) -> bool:
     """True if the metric is between -1 and 1; False if it is not registered here."""
     try:
-        low, high = prototype(parse_name(value.plain_name)).bounds
+        # In a table of several data sets, their names precede those of metrics: `ml: nDCG@10`.
+        low, high = prototype(parse_name(value.plain_name.rpartition(": ")[2])).bounds
     except WeftError:
         return False
     return low is not None and high is not None and low >= -1 and high <= 1

@@ -19,7 +19,9 @@ from weft.statistics.experiment.run_comparison import (
     RunTestSettings,
     compare_runs,
 )
+from weft.statistics.experiment.run_table import build_table
 from weft.statistics.experiment.variation import describe_gaps, describe_variation
+from weft.statistics.result_table import ResultTable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -184,6 +186,45 @@ class Experiment:
             self._check_model(baseline)
         names, settings = self._choose_metrics(metrics), RunTestSettings(**options)
         return compare_runs(self._runs, names, baseline=baseline, settings=settings)
+
+    def table(
+        self,
+        metrics: str | Sequence[str] | None = None,
+        *,
+        baseline: str | None = None,
+        test: str | None = None,
+        **options: Any,
+    ) -> ResultTable:
+        """Return one table of models by data sets and metrics: means over runs ± deviations.
+
+        The options are those of `weft.table`, such as `percent=True` or `improvement=True`. With a
+        `baseline` and a `test` of `compare`, marks show significant differences from the baseline,
+        adjusted for the number of models.
+
+        >>> import weft
+        >>> experiment = weft.Experiment()
+        >>> for seed, item in enumerate(["tea", "tea", "rye"]):
+        ...     lists = {"ann": [item]}
+        ...     result = weft.evaluate(lists, {"ann": ["tea"]}, metrics="MRR@1", name="als")
+        ...     experiment.add(result, seed=seed)
+        >>> print(experiment.table(digits=2).to_markdown())
+        | model |     MRR@1 ↑ |
+        | ----- | ----------: |
+        | als   | 0.67 ± 0.58 |
+        <BLANKLINE>
+        ±: standard deviations over runs.
+        <BLANKLINE>
+        """
+        names = self._choose_metrics(metrics)
+        comparison = None
+        if test is not None:
+            if baseline is None:
+                raise SettingError(
+                    f"{setting_ref('test', test)} marks differences from a model; give "
+                    f"{setting_ref('baseline')} one of {', '.join(self.models)}."
+                )
+            comparison = self.compare(names, baseline=baseline, tests=test)
+        return build_table(self._runs, names, baseline=baseline, comparison=comparison, **options)
 
     def rank_datasets(self, metric: str, **options: Any) -> DatasetRanking:
         """Rank the models on every data set, and test whether their average ranks differ.
