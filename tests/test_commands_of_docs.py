@@ -191,7 +191,7 @@ def test_the_lightning_example_runs(tmp_path):
 
 def test_every_example_is_run():
     names = {path.name for path in (ROOT / "examples").iterdir() if path.is_file()}
-    assert names == {"evaluate.yaml", "sasrec_lightning.py"}
+    assert names == {"evaluate.yaml", "sasrec_lightning.py", "tune_optuna.py"}
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ WeftError
 │   └── UnknownParameter
 ├── MetricError         an exception in the code of a metric that is not Weft's
 ├── MissingExtra        a package that is not installed
+├── TrackerError        an experiment tracker cannot store a result
 └── EngineError         Ray or Spark cannot be reached, or a task there failed
 
 InputWarning            data that can be evaluated, but is probably not what was meant
@@ -127,6 +128,10 @@ class MetricError(WeftError, RuntimeError):
 
 class MissingExtra(WeftError, ImportError):
     """A package that only an extra of Weft brings is not installed."""
+
+
+class TrackerError(WeftError, RuntimeError):
+    """An experiment tracker cannot store a result."""
 
 
 class EngineError(WeftError, RuntimeError):

@@ -20,6 +20,7 @@ from weft.cli.options import (
     FILE_OPTIONS,
     GATE_OUTPUTS,
     GUARD_CSV,
+    LOG,
     READING_OPTIONS,
     REPORT_TITLE,
     RESULT_FORMATS,
@@ -44,6 +45,7 @@ from weft.cli.output import (
     print_written,
     show_progress,
 )
+from weft.cli.trackers import check_trackers, log_results
 from weft.evaluation.setting_defaults import DEFAULT_METRICS
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ _TABLE_SUFFIXES = {".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".inter", ".trec
     REPORT_TITLE,
     CUSTOM_MODULES,
     *GATE_OUTPUTS,
+    LOG,
     GUARD_CSV,
 )
 def evaluate(
@@ -89,7 +92,7 @@ def evaluate(
     weft evaluate --recs als=a.parquet --recs pop=b.tsv --truth test.csv \\
       --train train.csv -m nDCG,Gini,EPC -k 10 --out results --per-user
     weft evaluate config.yaml --gate 'nDCG@10 >= 0.31' --format markdown
-    weft evaluate config.yaml --report report.html
+    weft evaluate config.yaml --report report.html --log mlflow
     weft evaluate config.yaml --engine spark --address spark://head:7077
     """
     from weft.config.run import with_default_metrics
@@ -97,7 +100,7 @@ def evaluate(
 
     chosen = check_choice("format", format, RESULT_FORMATS)
     console = open_console(stderr=chosen != "table")
-    guard_csv = options.pop("guard_csv")
+    guard_csv, trackers = options.pop("guard_csv"), check_trackers(options.pop("log") or [])
     outputs = {name: options.pop(name) for name in ("gate_summary", "junit", "report_title")}
     outputs |= {"output": out, "report": report}
     with _process_group(), show_progress(None) as step:
@@ -120,6 +123,8 @@ def evaluate(
     print_written(console, [*written, *(path for path in pages if path is not None)])
     if outcome.gates:
         print_gates(console, outcome.gates, outcome.gate_notes)
+    for line in log_results(trackers, outcome.results):
+        console.print(f"Logged to {line}", style="dim", highlight=False)
     if not all(gate.passed for gate in outcome.gates):
         raise typer.Exit(EXIT_FAILED_GATE)
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 import typer
 from pydantic import BaseModel
 
-from weft._choices import choices
+from weft._choices import TrackerName, choices
 from weft._input_kinds import BUILT_IN_INPUTS, NAMED_INPUTS
 from weft.config.sections import ENGINES, DataFiles, EngineSettings, FileSettings
 from weft.evaluation.setting_rules import EXECUTION, OUTPUT, SettingField
@@ -312,6 +312,16 @@ GATE_OUTPUTS = [
         help="Write the outcomes of the gates as JUnit XML, for CI systems.",
     ),
 ]
+LOG = declare(
+    "log",
+    list[str] | None,
+    "--log",
+    metavar="TRACKER",
+    help="Log each model as a run of an experiment tracker: mlflow, wandb or tensorboard; may be "
+    "repeated. It is stored where the tracker's own settings say.",
+    autocompletion=complete_words(*choices(TrackerName)),
+    rich_help_panel=OUTPUT,
+)
 GUARD_CSV = declare(
     "guard_csv",
     bool,

@@ -1,0 +1,74 @@
+"""Results in Weights & Biases: `pip install 'weft[wandb]'`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from weft.evaluation.result import Result
+from weft.integrations.tracking import (
+    artifact_files,
+    check_subject,
+    describe,
+    import_tracker,
+    metric_values,
+)
+from weft.statistics.comparison import Comparison
+
+
+def log(
+    subject: Result | Comparison,
+    *,
+    step: int | None = None,
+    prefix: str = "",
+    report: bool | None = None,
+    run_name: str | None = None,
+) -> str:
+    """Log a result or a comparison to the active run of W&B, and return the id of the run.
+
+    Without an active run it starts and finishes one, named `run_name` or like the model. Where W&B
+    stores it, W&B decides: `WANDB_PROJECT`, `WANDB_MODE=offline`, `WANDB_DIR`.
+
+    Values are logged as metrics (`nDCG_at_10`, with `prefix` before it), as are the ends of their
+    95 % intervals (`nDCG_at_10_ci_low`); undefined ones are left out. Settings are in
+    `config["weft"]`; model, notes, counts and provenance in the summary (`weft_notes`). The result
+    and its report, if `weft[report]` is installed, are an artifact of the type `evaluation`, with
+    `result.json`, which `weft.load_result` reads, and `report.html`. Of a comparison, the artifact
+    has `comparison.csv` and the report.
+
+    With `step`, such as an epoch, metrics are logged at that step, and there is no artifact unless
+    `report` is True; `report=False` leaves out the report alone. Raises `MissingExtra` if wandb is
+    not installed.
+    """
+    wandb = import_tracker("wandb", "wandb")
+    check_subject("wandb", subject)
+    name = run_name or (subject.name if isinstance(subject, Result) else "comparison")
+    run = wandb.run
+    is_own = run is None
+    if run is None:
+        run = wandb.init(name=name)
+    try:
+        if isinstance(subject, Result):
+            _log_values(run, subject, step=step, prefix=prefix)
+        if step is None or report:
+            artifact = wandb.Artifact(_artifact_name(name), type="evaluation")
+            with artifact_files(subject, report=report is not False) as files:
+                for file in files:
+                    artifact.add_file(str(file))
+            run.log_artifact(artifact)
+        return str(run.id)
+    finally:
+        if is_own:
+            run.finish()
+
+
+def _artifact_name(name: str) -> str:
+    """Return a name in the characters that W&B allows for artifacts."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:128] or "model"
+
+
+def _log_values(run: Any, result: Result, *, step: int | None, prefix: str) -> None:
+    """Log metrics, and settings and remarks beside them."""
+    run.log(metric_values(result, prefix), step=step)
+    run.config.update({"weft": dict(result.settings)}, allow_val_change=True)
+    run.summary.update({f"weft_{key}": text for key, text in describe(result).items()})
