@@ -265,6 +265,7 @@ def test_wandb_offline(tmp_path, monkeypatch):
         for epoch in range(2):
             assert log(evaluate(epoch), step=epoch, prefix="val_") == run.id
         log(RESULT, report=False)
+    wandb.teardown()  # waits until the file is written
     records = read_run(tmp_path)
     rows = [read_items(one.history.item) for one in records["history"]]
     assert [row["val_nDCG_at_2"] for row in rows[:2]] == [
