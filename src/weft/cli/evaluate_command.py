@@ -95,7 +95,6 @@ def evaluate(
     weft evaluate config.yaml --report report.html --log mlflow
     weft evaluate config.yaml --engine spark --address spark://head:7077
     """
-    from weft.config.run import with_default_metrics
     from weft.errors import check_choice
 
     chosen = check_choice("format", format, RESULT_FORMATS)
@@ -105,6 +104,8 @@ def evaluate(
     outputs |= {"output": out, "report": report}
     with _process_group(), show_progress(None) as step:
         step("loading torch")
+        from weft.config.run import with_default_metrics
+
         configuration = load_configuration("weft evaluate", config, options)
         configuration = _with_outputs(configuration, outputs, overwrite=overwrite)
         configuration, ready_gates = _prepare_gates(configuration, config, gates or [])
