@@ -135,6 +135,7 @@ def assert_same(found, expected, *, but=()):
         assert (mine is None) == (theirs is None), name
         if mine is not None:
             assert_frame_equal(mine, theirs, abs_tol=1e-9, rel_tol=1e-9)
+    assert_same_resamples(found.resamples, expected.resamples)
     assert found.provenance["ids"] == expected.provenance["ids"]
     ours, others = (result.provenance["fingerprint"] for result in (found, expected))
     assert ours["truth"] == others["truth"] and ours["source_kind"] == others["source_kind"]
@@ -142,3 +143,18 @@ def assert_same(found, expected, *, but=()):
     # Those of train and source depend on the order of users in one process.
     of_inputs = [{**one, "train": None, "source": None} for one in (ours, others)]
     assert of_inputs[0] == of_inputs[1]
+
+
+def assert_same_resamples(found, expected):
+    """Check that models of two evaluations are resampled alike, and can be compared."""
+    assert (found is None) == (expected is None)
+    if found is None:
+        return
+    assert found.to_dict() == expected.to_dict() and found.names == expected.names
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.left_out, expected.left_out, rtol=1e-9, atol=1e-9)
+    assert (found.parts is None) == (expected.parts is None)
+    if found.parts is not None:
+        keys = ["quantity", "k", "part", "item"]
+        mine, theirs = (one.parts.to_frame().sort(keys) for one in (found, expected))
+        assert_frame_equal(mine, theirs, abs_tol=1e-9, rel_tol=1e-9)

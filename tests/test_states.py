@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import weft
+from local_engine import assert_same_resamples
 from metric_cases import BUILT_IN, VARIANTS, ScoreRange
 from test_evaluator import (
     EVERYONE,
@@ -40,6 +41,7 @@ def alike(result, expected):
     assert result.settings == expected.settings
     for value, wanted in zip(result.entries, expected.entries):
         assert value.interval == pytest.approx(wanted.interval, abs=1e-9, nan_ok=True), value.name
+    assert_same_resamples(result.resamples, expected.resamples)
     assert (result.slices is None) == (expected.slices is None)
     if expected.slices is not None:
         assert result.slices.drop("value", "std_error", "ci_low", "ci_high").equals(

@@ -76,19 +76,11 @@ def finalize(
         return _undefined_result(values, evaluator, report, counts)
     warnings = list(large_rating_notes(metric_set, counts)) if counts["large_ratings"] else []
     notes = state_notes(evaluator, state, counts, values)
-    kept = None
+    resamples = None
     if settings.bootstrap is not None:
         if contributions is None and local is not None:
             contributions = LocalContributions(local)
-        kept = resample_metrics(
-            metric_set,
-            contributions,
-            values,
-            resamples=settings.bootstrap,
-            seed=evaluator.rule.seed,
-            items=report.items,
-        )
-        values, further = _add_intervals(values, kept)
+        values, resamples, further = _add_intervals(values, evaluator, contributions, report.items)
         notes += further
     tables = user_tables(state, evaluator, report.users) if settings.per_user else (None, None)
     exposure, popularity = exposure_frames(metric_set.layout, view, evaluator.inputs.get("train"))
@@ -105,7 +97,7 @@ def finalize(
         popularity=popularity,
         user_labels=tables[1],
         lists=list_table(state, report) if settings.keep_lists else None,
-        resamples=kept and kept[0],
+        resamples=resamples,
         prefix=evaluator.prefix,
         postfix=evaluator.postfix,
     )
@@ -202,15 +194,25 @@ def _first_rows(state: EvaluationState) -> Tensor | None:
 
 
 def _add_intervals(
-    values: tuple[MetricValue, ...], kept: tuple[Resamples, Floats] | None
-) -> tuple[tuple[MetricValue, ...], list[str]]:
-    """Return the values with bootstrap intervals, and notes about these.
-
-    `kept` are resamples with accelerations; None if the users cannot be resampled."""
+    values: tuple[MetricValue, ...],
+    evaluator: Evaluator,
+    contributions: ContributionStore | None,
+    items: Vocabulary | None,
+) -> tuple[tuple[MetricValue, ...], Resamples | None, list[str]]:
+    """Return the values with bootstrap intervals, their resamples, and notes about these."""
+    settings = evaluator.settings
+    assert settings.bootstrap is not None
+    kept = resample_metrics(
+        evaluator.metric_set,
+        contributions,
+        values,
+        resamples=settings.bootstrap,
+        seed=evaluator.rule.seed,
+        items=items,
+    )
     if kept is None:
-        return values, [
-            "fewer than two users cannot be resampled: there are no bootstrap intervals"
-        ]
+        note = "fewer than two users cannot be resampled: there are no bootstrap intervals"
+        return values, None, [note]
     resamples, accelerations = kept
     columns = dict(zip(resamples.names, zip(resamples.values.T, accelerations.tolist())))
     intervals = {
@@ -219,7 +221,8 @@ def _add_intervals(
         if value.name in columns and (value.users is None or value.users > 1)
     }
     values = tuple(_with_interval(value, intervals.get(value.name)) for value in values)
-    return values, list(interval_notes(values, intervals, len(resamples.values)))
+    notes = interval_notes(values, intervals, len(resamples.values))
+    return values, resamples, list(notes)
 
 
 def _with_interval(value: MetricValue, interval: BootstrapInterval | None) -> MetricValue:

@@ -160,10 +160,9 @@ def resample_metrics(
         for spec, formula in metric_set.formulas.items()
         if _is_mean(formula)
     }
-    others = _find_others(metric_set, values)
+    others, columns = _find_others(metric_set, values), list(means.values())
     compute = partial(_compute_others, metric_set, list(others.values()))
     resampler = Resampler(store, layout, compute, len(others))
-    columns = list(means.values())
     drawn, left_out = (
         np.concatenate([of_means[:, columns], of_formulas], axis=1)
         for of_means, of_formulas in (
@@ -171,28 +170,34 @@ def resample_metrics(
             resampler.leave_groups_out(),
         )
     )
-    accelerations = [
-        *resampler.mean_accelerations()[columns],
-        *map(group_acceleration, left_out[:, len(columns) :].T),
-    ]
+    of_formulas = map(group_acceleration, left_out[:, len(columns) :].T)
+    accelerations = np.array([*resampler.mean_accelerations()[columns], *of_formulas])
     forms = _find_forms(metric_set, others)
-    swapped = {
-        others[name][0]: metric_set.formulas[others[name][0]]
-        for name, form in forms.items()
-        if form == SWAP_FORM
-    }
-    parts = ExposureParts.collect(resampler, layout, swapped, items) if swapped else None
     kept = Resamples(
-        (*means, *others),
-        drawn,
-        left_out,
-        seed,
-        store.users,
-        resampler.digest_users(),
-        forms,
-        parts,
+        names=(*means, *others),
+        values=drawn,
+        left_out=left_out,
+        seed=seed,
+        num_users=store.users,
+        users=resampler.digest_users(),
+        forms=forms,
+        parts=_collect_parts(metric_set, resampler, forms, items),
     )
-    return kept, np.array(accelerations)
+    return kept, accelerations
+
+
+def _collect_parts(
+    metric_set: MetricSet,
+    resampler: Resampler,
+    forms: Mapping[str, str],
+    items: Vocabulary | None,
+) -> ExposureParts | None:
+    """Return the exposure by part of the users, None if no metric needs it.
+
+    Its metrics are in the order of `forms`, in which files have them."""
+    formulas = {str(spec): (spec, formula) for spec, formula in metric_set.formulas.items()}
+    swapped = dict(formulas[name] for name, form in forms.items() if form == SWAP_FORM)
+    return ExposureParts.collect(resampler, metric_set.layout, swapped, items) if swapped else None
 
 
 def _find_others(metric_set: MetricSet, values: Iterable[MetricValue]) -> dict[str, _LabelledSpec]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from weft.data.forks import check_fork
@@ -29,7 +29,7 @@ from weft.statistics.pareto import find_fronts
 from weft.statistics.randomization import RandomizationTest
 from weft.statistics.resampled_difference import ResampledDifference
 from weft.statistics.significance_tests import ALTERNATIVES, TESTS, UNDIRECTED, UNPAIRED
-from weft.statistics.test_plan import plan_tests
+from weft.statistics.test_plan import TestPlan, plan_tests
 from weft.statistics.user_tests import build_rows, run_tests
 
 
@@ -81,40 +81,58 @@ def compare(
     resamples, seed = check_int("resamples", resamples), check_int("seed", seed, least=0)
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
         raise SettingError(f"{setting_ref('alpha', alpha)}; it must be between 0 and 1.")
-    plan = plan_tests(named, None if tests is None else _check_tests(tests, alternative), metrics)
-    pairs = list(itertools.combinations(range(len(named)), 2))
-    rows, means = list[dict[str, Any]](), dict[str, dict[str, float]]()
-    if plan.user_tests:
-        aligned = align_users(named)
-        randomization = RandomizationTest(alternative, resamples, seed)
-        tested = run_tests(aligned, plan.user_metrics, pairs, plan.user_tests, randomization, alpha)
-        rows += build_rows(list(named), aligned, pairs, plan.user_tests, tested)
-        means |= {metric.name: dict(zip(named, metric.means)) for metric in tested}
-    differences: dict[DifferenceKey, ResampledDifference] = {}
-    notes = [*plan.notes, *_notes(rows)]
-    if plan.bootstrap_metrics:
-        bootstrap = BootstrapTest(named, alternative)
-        differences = bootstrap.run(plan.bootstrap_metrics, pairs)
-        rows += bootstrap.rows(differences)
-        notes = [*plan.notes, *_notes(rows), *bootstrap.notes(differences)]
-        for name in plan.bootstrap_metrics:
-            means.setdefault(name, {model: result[name] for model, result in named.items()})
+    chosen = None if tests is None else _check_tests(tests, alternative)
+    plan = plan_tests(named, chosen, metrics)
+    outcome = _run_plan(named, plan, RandomizationTest(alternative, resamples, seed), alpha)
+    if chosen is not None:
+        outcome.rows.sort(key=lambda row: chosen.index(row["test"]))
     comparison = Comparison(
-        rows=tuple(rows),
+        rows=tuple(outcome.rows),
         results=named,
         correction=correction,
         alpha=alpha,
-        tests=tuple(dict.fromkeys(row["test"] for row in rows)),
+        tests=tuple(dict.fromkeys(row["test"] for row in outcome.rows)),
         family=family,
         alternative=alternative,
-        means=means,
-        notes=(*notes, *_pair_notes(named)),
+        means=outcome.means,
+        notes=(*plan.notes, *_notes(outcome.rows), *outcome.notes, *_pair_notes(named)),
         fronts=find_fronts(named),
         resamples=resamples,
         seed=seed,
-        differences=differences,
+        differences=outcome.differences,
     ).adjusted(correction)
     return replace(comparison, notes=(*comparison.notes, *_resolution_notes(comparison)))
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """The rows of all tests, means by metric and model, and those of the bootstrap test."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    means: dict[str, dict[str, float]] = field(default_factory=dict)
+    differences: dict[DifferenceKey, ResampledDifference] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def _run_plan(
+    results: Mapping[str, Result], plan: TestPlan, randomization: RandomizationTest, alpha: float
+) -> _Outcome:
+    """Run the tests of a plan on all pairs of models."""
+    outcome, models = _Outcome(), list(results)
+    pairs = list(itertools.combinations(range(len(models)), 2))
+    if plan.user_tests:
+        aligned = align_users(results)
+        tested = run_tests(aligned, plan.user_metrics, pairs, plan.user_tests, randomization, alpha)
+        outcome.rows.extend(build_rows(models, aligned, pairs, plan.user_tests, tested))
+        outcome.means.update({one.name: dict(zip(models, one.means)) for one in tested})
+    if plan.bootstrap_metrics:
+        bootstrap = BootstrapTest(results, randomization.alternative)
+        outcome.differences.update(bootstrap.run(plan.bootstrap_metrics, pairs))
+        outcome.rows.extend(bootstrap.rows(outcome.differences))
+        outcome.notes.extend(bootstrap.notes(outcome.differences))
+    for name in plan.bootstrap_metrics:
+        outcome.means.setdefault(name, {model: results[model][name] for model in models})
+    return outcome
 
 
 def _pair_notes(results: Mapping[str, Result]) -> Iterator[str]:
