@@ -73,13 +73,15 @@ class MAP(AccuracyMetric):
     def user_values(self, topk: TopK) -> Tensor:
         if self.normalizer == "hits":
             return topk.precision_per_hit()
-        divisors = {
-            "capped": topk.max_hits,
-            "relevant": topk.num_relevant,
-            "k": topk.k,
-            "list": topk.max_hits.minimum(topk.list_length).clamp(min=1),  # an empty list counts 0
-        }
-        return topk.cumulative_hits(1 / topk.positions) / divisors[self.normalizer]
+        return topk.cumulative_hits(1 / topk.positions) / self._divisor(topk)
+
+    def _divisor(self, topk: TopK) -> Tensor:
+        """Return the divisor; the length of lists is read for "list" alone."""
+        if self.normalizer == "list":
+            return topk.max_hits.minimum(topk.list_length).clamp(min=1)  # an empty list counts 0
+        return {"capped": topk.max_hits, "relevant": topk.num_relevant, "k": topk.k}[
+            self.normalizer
+        ]
 
 
 @register
