@@ -36,6 +36,11 @@ def override(document: Document, overrides: Mapping[str, Any]) -> None:
             document.values[section] = _resolve_paths((section,), values)
             if section == "engine":
                 document.values[section] = _merge_engine(own, values)
+    _drop_other_candidates(document)
+
+
+def _drop_other_candidates(document: Document) -> None:
+    """Remove the candidates of the file that an override replaces under another section."""
     sections = {section for section, *keys in document.overridden if keys == ["candidates"]}
     if len(sections) == 1:  # candidates are a pool of the evaluation, or a file of the data
         (other,) = {"evaluation", "data"} - sections

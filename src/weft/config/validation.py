@@ -5,6 +5,8 @@ Rules between settings are those of `EvaluationSettings`; here they only get the
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from weft._input_kinds import NAMED_INPUTS
@@ -64,35 +66,38 @@ def _check_rules(document: Document, evaluation: EvaluationSection) -> None:
 
 
 def _check_slices(document: Document, slices: Any) -> None:
-    from weft.data.slices import Cut, parse_slices
+    """Add the problems of slices of users."""
+    from weft.data.slices import parse_slices
 
     available = _available_inputs(document)
     has_train = available is None or "train" in available
-    for name, given in slices.items() if isinstance(slices, dict) else ():
-        keys: Keys = ("evaluation", "slices", name)
-        by = given.get("by") if isinstance(given, dict) else given
-        if document.has_problem(keys) or not isinstance(by, str):
-            continue
-        if isinstance(given, dict) and "of" in given:
-            with document.collect((*keys, "by")):
-                Cut.parse(by, name)
-        else:
-            with document.collect(keys):
-                parse_slices({name: by}, has_train=has_train)
+    _check_each_slice(
+        document, "slices", slices, lambda slices: parse_slices(slices, has_train=has_train)
+    )
 
 
 def _check_item_slices(document: Document, evaluation: dict[str, Any]) -> None:
     """Add the problems of item slices by a rule, and of names that slices of users have, too."""
     from weft.data.item_slices import parse_item_slices
-    from weft.data.slices import Cut
 
     data = document.values.get("data")
     available = {"train", "item_clusters", "item_features"}  # without data, nothing is missing
     if isinstance(data, dict):
         available = {*data, *_names(data.get("inputs"))}
-    slices, user_slices = (evaluation.get(name) for name in ("item_slices", "slices"))
+    parse = partial(
+        parse_item_slices, available=available, user_slices=evaluation.get("slices") or ()
+    )
+    _check_each_slice(document, "item_slices", evaluation.get("item_slices"), parse)
+
+
+def _check_each_slice(
+    document: Document, setting: str, slices: Any, parse: Callable[[dict[str, str]], object]
+) -> None:
+    """Add the problems of cuts of the user's own numbers, and of rules, which `parse` reads."""
+    from weft.data.slices import Cut
+
     for name, given in slices.items() if isinstance(slices, dict) else ():
-        keys: Keys = ("evaluation", "item_slices", name)
+        keys: Keys = ("evaluation", setting, name)
         by = given.get("by") if isinstance(given, dict) else given
         if document.has_problem(keys) or not isinstance(by, str):
             continue
@@ -101,7 +106,7 @@ def _check_item_slices(document: Document, evaluation: dict[str, Any]) -> None:
                 Cut.parse(by, name)
         else:
             with document.collect(keys):
-                parse_item_slices({name: by}, available=available, user_slices=user_slices or ())
+                parse({name: by})
 
 
 # --------------------------------------------------------------------------------------------------

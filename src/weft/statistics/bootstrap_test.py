@@ -80,17 +80,10 @@ class BootstrapTest:
                     f"the result {model!r} lacks the exposure of its items (exposure_parts), which "
                     "was saved with it; put back the file, or evaluate again."
                 )
-        sizes = {model: own.num_items for model, own in parts.items() if own is not None}
-        types = {model: own.item_ids().dtype for model, own in parts.items() if own is not None}
-        for about, of_models in (("items", sizes), ("types of item ids", types)):
-            (first, ours), *others = of_models.items()
-            for model, theirs in others:
-                if theirs != ours:
-                    return (
-                        f"{first!r} and {model!r} have different {about} ({ours} and {theirs}); "
-                        "evaluate both with the same catalogue."
-                    )
-        return None
+        known = {model: own for model, own in parts.items() if own is not None}
+        sizes = {model: own.num_items for model, own in known.items()}
+        types = {model: own.item_ids().dtype for model, own in known.items()}
+        return _find_unequal("items", sizes) or _find_unequal("types of item ids", types)
 
     def run(self, metrics: Sequence[str], pairs: Pairs) -> dict[DifferenceKey, ResampledDifference]:
         """Return the resampled difference of each pair of models and metric."""
@@ -181,3 +174,15 @@ class BootstrapTest:
         return ResampledDifference.from_bootstrap(
             difference, draws_a - draws_b, left_a - left_b, form, scale
         )
+
+
+def _find_unequal(about: str, by_model: Mapping[str, Any]) -> str | None:
+    """Return the first model that differs from the first of all, as a reason; None if none does."""
+    (first, ours), *others = by_model.items()
+    for model, theirs in others:
+        if theirs != ours:
+            return (
+                f"{first!r} and {model!r} have different {about} ({ours} and {theirs}); "
+                "evaluate both with the same catalogue."
+            )
+    return None

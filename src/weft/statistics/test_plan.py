@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.errors import InputError, SettingError, check_type, read_list, setting_ref
 from weft.evaluation.result import Result
@@ -27,10 +27,22 @@ class TestPlan:
     notes: list[str]
 
     @property
+    def metrics(self) -> set[str]:
+        """All metrics that are tested."""
+        return {*self.user_metrics, *self.bootstrap_metrics}
+
+    @property
     def tested(self) -> set[tuple[str, str]]:
         """All tests with their metrics."""
         by_user = set(itertools.product(self.user_tests, self.user_metrics))
         return by_user | {("bootstrap", metric) for metric in self.bootstrap_metrics}
+
+    def select(self, requested: Sequence[str]) -> TestPlan:
+        """Return the plan for some metrics. Raises `SettingError` for one that is not tested."""
+        _check_requested(requested, self.metrics)
+        by_user = [name for name in requested if name in self.user_metrics]
+        bootstrap = [name for name in requested if name in self.bootstrap_metrics]
+        return TestPlan(self.user_tests if by_user else [], by_user, bootstrap, [])
 
 
 def plan_tests(
@@ -49,33 +61,25 @@ def plan_tests(
     bootstrap, notes = _find_bootstrap_metrics(results, tests)
     if tests is None:
         bootstrap = [name for name in bootstrap if name not in user_metrics]
+    plan = TestPlan(user_tests if user_metrics else [], user_metrics, bootstrap, notes)
     if metrics is not None:
-        requested = _read_requested(next(iter(results.values())), metrics)
-        _check_requested(requested, {*user_metrics, *bootstrap})
-        user_metrics = [name for name in requested if name in user_metrics]
-        bootstrap = [name for name in requested if name in bootstrap]
-        return TestPlan(user_tests if user_metrics else [], user_metrics, bootstrap, [])
-    if not user_metrics and not bootstrap:
+        return plan.select(_read_requested(next(iter(results.values())), metrics))
+    if not plan.metrics:
         raise InputError(
             "the results share no metric with a value per user or resamples; evaluate them with "
             "the same metrics."
         )
-    notes += _describe_untested(results, {*user_metrics, *bootstrap})
-    return TestPlan(user_tests if user_metrics else [], user_metrics, bootstrap, notes)
+    return replace(plan, notes=[*notes, *_describe_untested(results, plan.metrics)])
 
 
 def _choose_user_tests(results: Mapping[str, Result], tests: Sequence[str] | None) -> list[str]:
     """Return the tests on values per user. Raises if a result lacks values or resamples."""
     lacking = [name for name, result in results.items() if result.per_user is None]
     if tests is None:
-        if not lacking:
-            return [_DEFAULT_TEST]
-        obstacle = find_obstacle(results)
-        if obstacle is None:
+        if lacking and _prefers_bootstrap(results):
             return []
-        if all(result.resamples is not None for result in results.values()):
-            raise InputError(obstacle)
-    chosen = [_DEFAULT_TEST] if tests is None else [one for one in tests if one != "bootstrap"]
+        tests = [_DEFAULT_TEST]
+    chosen = [test for test in tests if test != "bootstrap"]
     if lacking and chosen:
         raise InputError(
             f"the result {lacking[0]!r} has no values per user, which a comparison pairs; evaluate "
@@ -84,6 +88,20 @@ def _choose_user_tests(results: Mapping[str, Result], tests: Sequence[str] | Non
             f"{setting_ref('tests', 'bootstrap')}."
         )
     return chosen
+
+
+def _prefers_bootstrap(results: Mapping[str, Result]) -> bool:
+    """Return True if results without values per user have paired resamples.
+
+    Raises `InputError` if they have resamples that are not paired."""
+    obstacle = find_obstacle(results)
+    if obstacle is not None and _have_resamples(results):
+        raise InputError(obstacle)
+    return obstacle is None
+
+
+def _have_resamples(results: Mapping[str, Result]) -> bool:
+    return all(result.resamples is not None for result in results.values())
 
 
 def _find_user_metrics(results: Mapping[str, Result]) -> list[str]:
@@ -103,17 +121,16 @@ def _find_bootstrap_metrics(
     if obstacle := find_obstacle(results):
         if is_requested:
             raise InputError(obstacle)
-        has_resamples = all(result.resamples is not None for result in results.values())
-        return [], [f"no bootstrap test: {obstacle}"] if has_resamples else []
+        return [], [f"no bootstrap test: {obstacle}"] if _have_resamples(results) else []
     test = BootstrapTest(results)
-    metrics, swapped = test.metrics, test.swapped_metrics
-    obstacle = test.find_swap_obstacle()
-    if not swapped or obstacle is None:
-        return metrics, []
+    swapped = test.swapped_metrics
+    obstacle = test.find_swap_obstacle() if swapped else None
+    if obstacle is None:
+        return test.metrics, []
     message = f"{', '.join(swapped)} cannot be tested: {obstacle}"
     if is_requested:
         raise InputError(message)
-    return [name for name in metrics if name not in swapped], [message]
+    return [name for name in test.metrics if name not in swapped], [message]
 
 
 def _read_requested(first: Result, metrics: str | Sequence[str]) -> list[str]:

@@ -25,6 +25,12 @@ class PartOrigin:
         """The part: "train", "validation" or "test"."""
         return str(self.entry["part"])
 
+    def describe_part(self) -> str:
+        """Return the part with its fold, and whether the file has changed."""
+        fold = self.entry.get("fold")
+        part = self.part if fold is None else f"{self.part} of fold {fold}"
+        return f"{part}, changed since" if self.is_changed else part
+
     def is_of_same_split(self, other: PartOrigin) -> bool:
         """Return True if both files are parts of one split, and of the same fold of it."""
         one, two = self.manifest.path.resolve(), other.manifest.path.resolve()
@@ -60,7 +66,7 @@ def describe_origins(paths: Mapping[str, Path]) -> str | None:
     try:
         found = {name: find_origin(path) for name, path in paths.items()}
     except InputError:
-        return f"unknown: {MANIFEST_NAME} beside the files cannot be read"
+        return f"unknown: {MANIFEST_NAME} in their folder cannot be read"
     origins = {name: origin for name, origin in found.items() if origin is not None}
     if not origins:
         return None
@@ -70,9 +76,5 @@ def describe_origins(paths: Mapping[str, Path]) -> str | None:
         text = "different splits: " + " and ".join(
             one.manifest.describe() for one in origins.values()
         )
-    parts = []
-    for name, origin in origins.items():
-        fold = origin.entry.get("fold")
-        part = origin.part if fold is None else f"{origin.part} of fold {fold}"
-        parts.append(f"{name} is {part}" + (", changed since" if origin.is_changed else ""))
+    parts = (f"{name} is {origin.describe_part()}" for name, origin in origins.items())
     return f"{text}; {', '.join(parts)}"

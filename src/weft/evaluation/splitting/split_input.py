@@ -194,14 +194,20 @@ def _type_columns(
     if layout.format == "text" and "rating" in roles:
         casts.append(parse_number(pl.col(roles["rating"])).alias(roles["rating"]))
     if layout.format == "text" and "timestamp" in roles:
-        time = pl.col(roles["timestamp"])
-        facts = [time.cast(kind, strict=False).is_null().any() for kind in (pl.Int64, pl.Float64)]
-        failed = collect(verbatim.select(facts[0].alias("integer"), facts[1].alias("number"))).row(
-            0
-        )
-        kinds = [kind for kind, is_failed in zip((pl.Int64, pl.Float64), failed) if not is_failed]
-        casts += [time.cast(kinds[0])] if kinds else []
+        casts += _time_casts(verbatim, roles["timestamp"])
     return verbatim.with_columns(casts)
+
+
+def _time_casts(verbatim: pl.LazyFrame, name: str) -> list[pl.Expr]:
+    """Return the cast of a column of times to integers or else numbers, none if they are text."""
+    time, types = pl.col(name), {"integer": pl.Int64, "number": pl.Float64}
+    failures = collect(
+        verbatim.select(
+            time.cast(dtype, strict=False).is_null().any().alias(kind)
+            for kind, dtype in types.items()
+        )
+    ).row(0, named=True)
+    return [time.cast(dtype) for kind, dtype in types.items() if not failures[kind]][:1]
 
 
 def _open_frame(data: Any) -> SplitInput:

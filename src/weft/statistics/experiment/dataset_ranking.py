@@ -20,6 +20,7 @@ from weft.errors import InputError, SettingError, check_choice, check_float, set
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.report_mixin import RankPlotMixin
 from weft.statistics.corrections import adjust
+from weft.statistics.experiment.model_pairs import pair_models
 from weft.statistics.pairing import Floats
 
 if TYPE_CHECKING:
@@ -75,25 +76,9 @@ class DatasetRanking(RankPlotMixin):
         """
         if self.baseline is not None:
             return []
-        ordered = list(self.average_ranks)
-        differs = {
-            frozenset((pair["model_a"], pair["model_b"]))
-            for pair in self.pairs
-            if pair["significant"]
-        }
-        groups: list[list[str]] = []
-        for start in range(len(ordered)):
-            stop = start + 1
-            while stop < len(ordered) and not any(
-                frozenset((one, ordered[stop])) in differs for one in ordered[start:stop]
-            ):
-                stop += 1
-            is_new = stop - start > 1 and not any(
-                set(ordered[start:stop]) <= set(group) for group in groups
-            )
-            if is_new:
-                groups.append(ordered[start:stop])
-        return groups
+        significant = [pair for pair in self.pairs if pair["significant"]]
+        differs = {frozenset((pair["model_a"], pair["model_b"])) for pair in significant}
+        return _find_cliques(list(self.average_ranks), differs)
 
     def to_frame(self) -> pl.DataFrame:
         """Return a row per pair of models: rank_difference, z, p_value, p_adjusted, significant,
@@ -140,6 +125,22 @@ class DatasetRanking(RankPlotMixin):
             if self.baseline is not None
         ]
         return "\n".join([*lines, *(f"- {note}" for note in self.notes)])
+
+
+def _find_cliques(ordered: Sequence[str], differs: set[frozenset[str]]) -> list[list[str]]:
+    """Return the largest runs of two or more models, of which no two are a pair in `differs`."""
+    groups: list[list[str]] = []
+    last_stop = 0
+    for start in range(len(ordered)):
+        stop = start + 1
+        while stop < len(ordered) and not any(
+            frozenset((one, ordered[stop])) in differs for one in ordered[start:stop]
+        ):
+            stop += 1
+        if stop - start > 1 and stop > last_stop:  # otherwise a part of the group before
+            groups.append(list(ordered[start:stop]))
+            last_stop = stop
+    return groups
 
 
 def rank_models(
@@ -206,10 +207,7 @@ def _compare_pairs(
 ) -> list[dict[str, Any]]:
     """Return every two models, or each and the baseline, with ranks and wins, not yet decided."""
     pairs = []
-    for first, second in itertools.combinations(ranks, 2):
-        if baseline is not None and baseline not in (first, second):
-            continue
-        a, b = (second, first) if first == baseline else (first, second)
+    for a, b in pair_models(ranks, baseline):
         difference = float(ranks[a].mean() - ranks[b].mean())
         pair = {"model_a": a, "model_b": b, "rank_difference": difference, "z": difference / error}
         pairs.append(pair | _count_wins(ranks[a], ranks[b]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from weft.errors import (
 )
 from weft.metrics.names import format_labels
 from weft.statistics.corrections import adjust, find_families
+from weft.statistics.experiment.model_pairs import pair_models
 from weft.statistics.experiment.run_tests import (
     RunTest,
     align_folds,
@@ -184,11 +184,7 @@ def _find_pairs(runs: Sequence[Run], baseline: str | None) -> Iterator[_Pair]:
     for (dataset, model), group in group_runs(runs).items():
         by_dataset.setdefault(dataset, {})[model] = group_folds(group)
     for dataset, models in by_dataset.items():
-        for first, second in itertools.combinations(models, 2):
-            if baseline is not None and baseline not in (first, second):
-                continue
-            if first == baseline:  # differences from the baseline
-                first, second = second, first
+        for first, second in pair_models(models, baseline):
             shared = [fold for fold in models[first] if fold in models[second]]
             of_first, of_second = (
                 {fold: models[model][fold] for fold in shared} for model in (first, second)
@@ -209,18 +205,24 @@ def _test_folds(pair: _Pair, name: str, settings: RunTestSettings) -> RunTest:
     num_folds = len(pair.folds[0])
     if num_folds < 2:
         raise _CannotTest("two models need two folds or more that both were evaluated on")
+    first, second = _paired_values(pair, name)
+    differences = [value - second[key] for key, value in first.items()]
+    ratio = 1 / (num_folds - 1) if settings.test_ratio is None else settings.test_ratio
+    return corrected_t(differences, test_ratio=ratio)
+
+
+def _paired_values(pair: _Pair, name: str) -> list[dict[object, float]]:
+    """Return the values of both models by fold and seed, or their means by fold if seeds differ."""
     by_run: list[dict[object, float]] = [
         {(run.fold, run.seed): run.result[name] for runs in folds.values() for run in runs}
         for folds in pair.folds
     ]
-    if by_run[0].keys() != by_run[1].keys():
-        by_run = [
-            {fold: float(np.mean([run.result[name] for run in runs])) for fold, runs in one.items()}
-            for one in pair.folds
-        ]
-    differences = [value - by_run[1][key] for key, value in by_run[0].items()]
-    ratio = 1 / (num_folds - 1) if settings.test_ratio is None else settings.test_ratio
-    return corrected_t(differences, test_ratio=ratio)
+    if by_run[0].keys() == by_run[1].keys():
+        return by_run
+    return [
+        {fold: float(np.mean([run.result[name] for run in runs])) for fold, runs in folds.items()}
+        for folds in pair.folds
+    ]
 
 
 def _test_users(pair: _Pair, name: str, settings: RunTestSettings) -> RunTest:

@@ -88,19 +88,24 @@ def align_folds(
     pairs: Sequence[tuple[Sequence[pl.DataFrame], Sequence[pl.DataFrame]]], column: str
 ) -> list[FoldValues]:
     """Return the values of each fold from the per-user tables of the seeds of two models."""
-    tables = [table for pair in pairs for models in pair for table in models]
+    tables = [table for pair in pairs for seeds in pair for table in seeds]
     ids = pl.concat([table["user"] for table in tables], rechunk=True).unique().sort()
     index = pl.DataFrame({"user": ids, "number": np.arange(len(ids))})
     folds = []
     for pair in pairs:
-        stacked = [np.full((len(models), len(ids)), np.nan) for models in pair]
-        for target, models in zip(stacked, pair):
-            for row, table in zip(target, models):
-                numbers = table.join(index, on="user", how="left", maintain_order="left")["number"]
-                row[numbers.to_numpy()] = table[column].to_numpy()
+        stacked = [_stack_seeds(seeds, index, column) for seeds in pair]
         users = np.flatnonzero(~np.isnan(np.concatenate(stacked)).any(axis=0))
         folds.append(FoldValues(users, stacked[0][:, users], stacked[1][:, users]))
     return [fold for fold in folds if len(fold.users)]
+
+
+def _stack_seeds(tables: Sequence[pl.DataFrame], index: pl.DataFrame, column: str) -> Floats:
+    """Return the values of the seeds of a model, `[seeds, users]`; NaN for users without one."""
+    stacked = np.full((len(tables), len(index)), np.nan)
+    for row, table in zip(stacked, tables):
+        numbers = table.join(index, on="user", how="left", maintain_order="left")["number"]
+        row[numbers.to_numpy()] = table[column].to_numpy()
+    return stacked
 
 
 def hierarchical(folds: Sequence[FoldValues], *, resamples: int, seed: int) -> RunTest:

@@ -92,12 +92,13 @@ def describe_gaps(runs: Sequence[Run]) -> list[str]:
     every = itertools.product(datasets, models)
     if missing := [_name_group(*key) for key in every if key not in groups]:
         notes.append(f"not every model was evaluated on every data set: {_list_names(missing)}")
-    return notes + [
-        f"the models do not have the same folds{f' of {dataset}' if dataset else ''}; comparisons "
-        "use shared folds only"
-        for dataset in datasets
-        if _have_other_folds(dataset, groups)
-    ]
+    different = filter(lambda dataset: _have_other_folds(dataset, groups), datasets)
+    return notes + [_describe_folds(dataset) for dataset in different]
+
+
+def _describe_folds(dataset: str) -> str:
+    where = f" of {dataset}" if dataset else ""
+    return f"the models do not have the same folds{where}; comparisons use shared folds only"
 
 
 def _name_group(dataset: str, model: str) -> str:
