@@ -123,7 +123,11 @@ class Batch:
         self.is_host_readable = is_host_readable(self.device)
         self.tie_rule, self.estimator = options.tie_rule, options.estimator
         self.counts_ranks = options.counts_ranks
-        self.has_empty = self.lists is not None and self.lists.has_empty
+        self.is_missing = self.is_tie_free = predictions is None
+        self.has_empty = False
+        if self.lists is not None:
+            self.is_missing, self.is_tie_free = self.lists.is_missing, self.lists.is_order_given
+            self.has_empty = self.lists.has_empty
         self.depth = options.depth
         if not self.has_empty:
             # No list is longer than the catalogue; 1, so that an empty one has a position.
@@ -138,9 +142,6 @@ class Batch:
         if raw_scores is None:
             raw_scores = torch.full_like(truth.values, -torch.inf)
         self.has_truth, self.raw_scores = has_truth, raw_scores
-        self.is_missing = self.is_tie_free = predictions is None
-        if self.lists is not None:
-            self.is_missing, self.is_tie_free = self.lists.is_missing, self.lists.is_order_given
         self._add_input_errors()
         self._set_relevant(inputs.relevant or self._select_relevant(options.relevance_threshold))
 

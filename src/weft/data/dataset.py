@@ -228,21 +228,12 @@ class DatasetBuilder:
             item_inputs = self._read_item_inputs(source, axes, settings) if tables.side else {}
             stats = _local_stats(tables, source, axes, rows, user_values, item_inputs)
             stats = _describe_ids(stats, self._inputs, self.tables, source, axes)
-            if item_slices:
-                groups = self._read_item_groups(source, item_slices, axes, item_inputs, rows)
-                stats = replace(stats, item_groups=groups)
-        side, notes = dict(stats.item_inputs), stats.notes
-        sliced: dict[str, Labels] = {}
-        if user_values:
-            side, sliced = _label_users(user_values, slices, stats)
-            notes = (*notes, *slice_notes(slices, sliced))
-        item_groups = dict(stats.item_groups)
-        if item_slices:
-            item_groups |= group_truth(
-                item_slices, tables.truth, rows.users, axes.items, rows.train
-            )
-            masks_seen = settings.mask_seen is True
-            notes = (*notes, *item_slice_notes(item_slices, item_groups, masks_seen=masks_seen))
+            groups = self._read_item_groups(source, item_slices, axes, item_inputs, rows)
+            stats = replace(stats, item_groups=groups)
+        side, sliced = _label_users(user_values, slices, stats)
+        of_truth = group_truth(item_slices, tables.truth, rows.users, axes.items, rows.train)
+        item_groups = {**stats.item_groups, **of_truth}
+        masks_seen = settings.mask_seen is True
         return {
             **vars(rows),
             "items": stats.items,
@@ -254,7 +245,11 @@ class DatasetBuilder:
             "definitions": _define_slices(slices, item_slices),
             "stats": stats,
             "files": self.tables.files(source),
-            "notes": notes,
+            "notes": (
+                *stats.notes,
+                *slice_notes(slices, sliced),
+                *item_slice_notes(item_slices, item_groups, masks_seen=masks_seen),
+            ),
             "derived": {},
         }
 

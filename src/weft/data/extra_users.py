@@ -14,6 +14,7 @@ from weft.data.interactions import Interactions
 from weft.data.popularity import Train
 from weft.data.recommendations import EncodedLists
 from weft.data.sources import ListSource
+from weft.data.truth_groups import TruthGroups
 
 if TYPE_CHECKING:
     from weft.data.dataset import EvaluationData
@@ -61,9 +62,7 @@ def skip_extra_users(dataset: EvaluationData) -> EvaluationData:
         num_probed=dataset.num_probed if has_truth[: dataset.num_probed].all() else 0,
         side={**dataset.side, **_select_users(dataset.user_inputs, order)},
         slices=_select_users(dataset.slices, order),
-        item_slices={
-            name: groups.select_users(order) for name, groups in dataset.item_slices.items()
-        },
+        item_slices=_select_groups(dataset.item_slices, order),
         derived={},
     )
 
@@ -86,3 +85,10 @@ def _count_rows(interactions: Interactions, users: NDArray[np.int64]) -> int:
 def _select_users(inputs: Mapping[str, Any], order: NDArray[np.int64]) -> dict[str, Any]:
     """Return inputs of users, of all or of the evaluated ones, in another order."""
     return {name: each.select(order[: each.size]) for name, each in inputs.items()}
+
+
+def _select_groups(
+    slices: Mapping[str, TruthGroups], order: NDArray[np.int64]
+) -> dict[str, TruthGroups]:
+    """Return the groups of the truth of all users in another order."""
+    return {name: groups.select_users(order) for name, groups in slices.items()}

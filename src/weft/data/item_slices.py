@@ -143,11 +143,7 @@ def _parse_slice(name: str, request: Any, available: Collection[str]) -> ItemSli
         return ItemSlice(name, cut, InputOfItems(source) if is_input else source)
     if not isinstance(request, str):
         return ItemSlice(name, None, request)
-    if request.strip().casefold() == "targets":
-        return ItemSlice(name, Repeats())
-    if (match := _HEAD_TAIL.fullmatch(request)) is not None:
-        return ItemSlice(name, HeadTail(_read_ratio(match[1], where)))
-    if (rule := TimeRule.parse(request, where)) is not None:
+    if (rule := _parse_rule(request, where)) is not None:
         return ItemSlice(name, rule)
     if request in _INPUTS and request not in available:
         raise MissingInput(
@@ -158,6 +154,15 @@ def _parse_slice(name: str, request: Any, available: Collection[str]) -> ItemSli
     if (match := _EXPRESSION.fullmatch(request)) is None:
         return ItemSlice(name, None, request)  # a path
     return _parse_cut(name, request, match[1].casefold())
+
+
+def _parse_rule(request: str, where: str) -> Repeats | HeadTail | TimeRule | None:
+    """Return the rule that a text names, None if it names none."""
+    if request.strip().casefold() == "targets":
+        return Repeats()
+    if (match := _HEAD_TAIL.fullmatch(request)) is not None:
+        return HeadTail(_read_ratio(match[1], where))
+    return TimeRule.parse(request, where)
 
 
 def _read_ratio(text: str | None, where: str) -> float:

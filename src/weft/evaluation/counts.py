@@ -127,19 +127,22 @@ class BatchCounter:
         for k in self._cutoffs:
             yield batch.lengths < k
         for k in self._cutoffs:
-            scores = batch.ranking.values
-            if batch.is_tie_free or k >= scores.shape[1]:
-                yield none
-            else:
-                yield (scores[:, k - 1] == scores[:, k]) & (scores[:, k] > -torch.inf)
+            yield _is_tied(batch, k)
+        yield from self._input_columns(batch, add_up)
+
+    def _input_columns(
+        self, batch: Batch, add_up: Callable[[SparseRows, Tensor], Tensor]
+    ) -> Iterator[Tensor]:
+        """Yield each count about labels, lists and groups of users and of the truth."""
         for labels in self._labels.values():
             yield labels.lacks(batch.users)
         for lists in self._lists.values():
             yield lists.count_unknown(batch.users)
         for groups in self._groups.values():
-            yield add_up(relevant, groups.lacks(batch.users, relevant))
+            yield add_up(batch.relevant, groups.lacks(batch.users, batch.relevant))
         for _ in self._left_out:
-            yield none if batch.num_left_out is None else batch.num_left_out
+            left_out = batch.num_left_out
+            yield torch.zeros_like(batch.has_truth) if left_out is None else left_out
 
     def read(self, totals: Tensor, *, allows_nan: bool = False) -> dict[str, int]:
         """Return the counts of all batches by name. Raises the errors that were deferred.
@@ -152,6 +155,14 @@ class BatchCounter:
         for name in DEFERRED_ERRORS:
             del counts[name]
         return counts
+
+
+def _is_tied(batch: Batch, k: int) -> Tensor:
+    """Return a mask of the users with equal scores at position k and after it, `[batch]`."""
+    scores = batch.ranking.values
+    if batch.is_tie_free or k >= scores.shape[1]:
+        return torch.zeros_like(batch.has_truth)
+    return (scores[:, k - 1] == scores[:, k]) & (scores[:, k] > -torch.inf)
 
 
 def _is_seen(batch: Batch, seen: SparseRows) -> Tensor:

@@ -200,14 +200,7 @@ class Evaluator(EvaluatorState):
         self.rule = TieRule(settings.ties or "index", settings.seed, item_keys)
         self.estimator = rank_estimator(settings)
         self.metric_set = build_metric_set(self, classes, metric_set)
-        self._ranking = RankingOptions(
-            self.rule,
-            self.metric_set.depth,
-            relevance_threshold=settings.relevance_threshold,
-            estimator=self.estimator,
-            counts_ranks=self.metric_set.counts_ranks,
-            targets=find_targets(settings, inputs),
-        )
+        self._ranking = self._ranking_options()
         self.stateful_metrics = list(self.metric_set.stateful.values())
         self.own_metrics = nn.ModuleList(self.stateful_metrics)
         if self.drops_repeats:
@@ -221,6 +214,16 @@ class Evaluator(EvaluatorState):
         )
         self._is_persistent = False
         self._begin(torch.device("cpu"))
+
+    def _ranking_options(self) -> RankingOptions:
+        return RankingOptions(
+            self.rule,
+            self.metric_set.depth,
+            relevance_threshold=self.settings.relevance_threshold,
+            estimator=self.estimator,
+            counts_ranks=self.metric_set.counts_ranks,
+            targets=find_targets(self.settings, self.inputs),
+        )
 
     def set_profile(self, profile: str) -> None:
         """Name the metrics, which have the parameters of a profile already, as it does."""

@@ -17,15 +17,7 @@ def list_notes(
     metric_set: MetricSet,
 ) -> Iterator[str]:
     """Yield the notes about recommendation lists: their order, gaps, repeated and seen items."""
-    lists = source.table
-    if lists.order == "rank" and lists.has_scores:
-        yield "the lists have ranks and scores: they are ranked by rank"
-    if lists.order == "rows" and lists.unused_columns:
-        unread = ", ".join(map(repr, lists.unused_columns))
-        yield (
-            "the lists have neither scores nor ranks: rows are taken best first (columns that were "
-            f"not read: {unread})"
-        )
+    yield from _order_notes(source)
     if gaps := counts.get("lists_with_rank_gaps"):
         yield f"{gaps:,} lists have gaps in their ranks; the items below a gap move up"
     if dropped := counts.get("duplicates_dropped"):
@@ -40,6 +32,19 @@ def list_notes(
         is_masked = settings.mask_seen is True
         outcome = "are removed" if is_masked else "are kept; mask_seen=True removes them"
         yield f"{seen:,} recommended items are in their user's train and {outcome}"
+
+
+def _order_notes(source: ListSource) -> Iterator[str]:
+    """Yield notes on lists with ranks and scores, or with neither but other columns."""
+    lists = source.table
+    if lists.order == "rank" and lists.has_scores:
+        yield "the lists have ranks and scores: they are ranked by rank"
+    if lists.order == "rows" and lists.unused_columns:
+        unread = ", ".join(map(repr, lists.unused_columns))
+        yield (
+            "the lists have neither scores nor ranks: rows are taken best first (columns that were "
+            f"not read: {unread})"
+        )
 
 
 def _validity_notes(settings: EvaluationSettings, metric_set: MetricSet) -> Iterator[str]:

@@ -74,13 +74,7 @@ def input_notes(
     if isinstance(dataset.source, ListSource):
         yield from list_notes(dataset.source, settings, counts, metric_set)
     if settings.candidates != "all" or settings.strategy == "sampled":
-        yield from candidates.notes()
-        if names := metric_set.select_names(lambda metric: metric.is_exposure_metric):
-            verb = "look" if len(names) > 1 else "looks"
-            yield (
-                f"{', '.join(names)} {verb} at which items are listed, and ran on candidates: "
-                f"{candidates.describe()}"
-            )
+        yield from _candidate_notes(candidates, metric_set)
     if MAX_RATING in metric_set.needs:
         names = metric_set.select_names(lambda metric: MAX_RATING in metric.needed_inputs())
         yield (
@@ -89,6 +83,16 @@ def input_notes(
         )
     if "truth_in_train" in counts:
         yield from _train_notes(counts)
+
+
+def _candidate_notes(candidates: CandidateProvider, metric_set: MetricSet) -> Iterator[str]:
+    yield from candidates.notes()
+    if names := metric_set.select_names(lambda metric: metric.is_exposure_metric):
+        verb = "look" if len(names) > 1 else "looks"
+        yield (
+            f"{', '.join(names)} {verb} at which items are listed, and ran on candidates: "
+            f"{candidates.describe()}"
+        )
 
 
 def _train_notes(counts: Counts) -> Iterator[str]:

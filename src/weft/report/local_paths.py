@@ -17,15 +17,9 @@ _FIELDS = ("files", "configuration")  # of the provenance, which have paths
 def hide_folders(context: ReportContext) -> ReportContext:
     """Return the context with absolute paths relative to the folder that all of them share.
 
-    A report is sent to others, whom the folders of this machine do not concern.
+    A report may be sent to others, who do not need the folders of this machine.
     """
-    paths = {
-        text
-        for result in context.results.values()
-        for field in _FIELDS
-        for text in _find_texts(result.provenance.get(field))
-        if _is_absolute(text)
-    }
+    paths = _find_paths(context)
     if not paths:
         return context
     folder = os.path.commonpath([os.path.dirname(path) for path in paths])
@@ -48,6 +42,17 @@ def hide_folders(context: ReportContext) -> ReportContext:
         },
         warnings=tuple(map(shorten_within, context.warnings)),
     )
+
+
+def _find_paths(context: ReportContext) -> set[str]:
+    """Return the absolute paths in the provenance of all results."""
+    return {
+        text
+        for result in context.results.values()
+        for field in _FIELDS
+        for text in _find_texts(result.provenance.get(field))
+        if _is_absolute(text)
+    }
 
 
 def _shorten(

@@ -69,15 +69,19 @@ def _describe_wins(
         opening = f"{leaders[0]} has the best value of all {total}"
     else:
         opening = f"{leaders[0]} has the best value of {most} of {total}"
-    others = []
-    for model, won in wins.items():
-        if model not in leaders and won:
-            names = [one.row.name for one in won]
-            named = f" ({', '.join(names)})" if len(names) <= _MAX_NAMED_WINS else ""
-            others.append(f"{model} of {len(won)}{named}")
-    shared = any(len(one.winners) > 1 for one in contests)
-    tie = "; equal best values count for each model" if shared else ""
-    return f"{opening}{', ' if others else ''}{join_names(others) if others else ''}{tie}."
+    others = [
+        _count_wins(model, won) for model, won in wins.items() if won and model not in leaders
+    ]
+    if others:
+        opening += f", {join_names(others)}"
+    is_shared = any(len(one.winners) > 1 for one in contests)
+    return f"{opening}{'; equal best values count for each model' if is_shared else ''}."
+
+
+def _count_wins(model: str, won: Sequence[_Contest]) -> str:
+    """Return a model with the number of metrics that it wins, and their names if they are few."""
+    names = f" ({', '.join(one.row.name for one in won)})" if len(won) <= _MAX_NAMED_WINS else ""
+    return f"{model} of {len(won)}{names}"
 
 
 def _describe_tests(context: ReportContext, leader: str, won: Sequence[_Contest]) -> list[str]:

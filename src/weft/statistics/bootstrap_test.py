@@ -72,7 +72,9 @@ class BootstrapTest:
         return [name for name in self.metrics if any(one.form(name) == SWAP_FORM for one in kept)]
 
     def find_swap_obstacle(self) -> str | None:
-        """Return why the lists of the models cannot be swapped, None if they can."""
+        """Return why lists cannot be swapped, None if they can or no metric is tested by swaps."""
+        if not self.swapped_metrics:
+            return None
         parts = {model: self._resamples(model).parts for model in self.results}
         for model, own in parts.items():
             if own is None:

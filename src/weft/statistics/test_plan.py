@@ -123,14 +123,12 @@ def _find_bootstrap_metrics(
             raise InputError(obstacle)
         return [], [f"no bootstrap test: {obstacle}"] if _have_resamples(results) else []
     test = BootstrapTest(results)
-    swapped = test.swapped_metrics
-    obstacle = test.find_swap_obstacle() if swapped else None
-    if obstacle is None:
+    if (obstacle := test.find_swap_obstacle()) is None:
         return test.metrics, []
-    message = f"{', '.join(swapped)} cannot be tested: {obstacle}"
+    message = f"{', '.join(test.swapped_metrics)} cannot be tested: {obstacle}"
     if is_requested:
         raise InputError(message)
-    return [name for name in test.metrics if name not in swapped], [message]
+    return [name for name in test.metrics if name not in test.swapped_metrics], [message]
 
 
 def _read_requested(first: Result, metrics: str | Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -26,21 +26,22 @@ def _declared_inputs(spec: MetricSpec) -> Mapping[str, InputKind]:
     return prototype(spec.with_cutoff(cutoff)).declared_inputs()
 
 
+# Values of a user or item for an input of a form, by its number.
+_VALUES_OF_FORM: dict[str, Callable[[int], Any]] = {
+    "number": lambda number: float(number * 7 % 11 + 1) / 11,
+    "vector": lambda number: [math.sin(number), math.cos(2 * number), 1.0],
+    "list": lambda number: [(number * 5 + place * 3) % NUM_ITEMS for place in range(4)],
+    "label": lambda number: "abc"[number % 3],
+    "features": lambda number: {number % 3, number % 4} - {3},
+}
+
+
 def _make_values(kind: InputKind) -> list[Any]:
     """Return values of all users or items for an input of a kind; some are missing if they may."""
     numbers = range(NUM_USERS if kind.axis == "user" else NUM_ITEMS)
-    values: list[Any] = [float(number * 7 % 11 + 1) / 11 for number in numbers]
-    if kind.form == "vector":
-        values = [[math.sin(number), math.cos(2 * number), 1.0] for number in numbers]
-    elif kind.form == "list":
-        values = [
-            [(number * 5 + place * 3) % NUM_ITEMS for place in range(4)] for number in numbers
-        ]
-    elif kind.form == "label":
-        values = ["abc"[number % 3] for number in numbers]
-    elif kind.form == "features":
-        return [{number % 3, number % 4} - {3} for number in numbers]
-    if getattr(kind, "missing", None) != "error":  # labels and lists may be missing, too
+    values = list(map(_VALUES_OF_FORM[kind.form], numbers))
+    # Labels and lists may be missing, too.
+    if kind.form != "features" and getattr(kind, "missing", None) != "error":
         values[5] = None
     return values
 

@@ -117,9 +117,8 @@ def read_table(
         is_table = layouts[0].format != "json"
         read_roles = name_columns(layouts[0].names, roles) if verbatim and is_table else roles
         columns, all_users = _read_columns(layouts, read_roles, file.ids, where, collect)
-    if not len(next(iter(columns.values()))) and use in ("lists", "truth") and all_users is None:
-        below = " below its header" if layouts[0].has_header else ""
-        raise InputError(f"{where} has no rows{below}.")
+    if use in ("lists", "truth") and all_users is None:
+        _check_has_rows(columns, layouts[0], where)
     notes = tuple(_notes(layouts[0], columns, file))
     if layouts[0].trec == "qrels" and "rating" in columns:
         columns["rating"] = columns["rating"].clip(lower_bound=0)
@@ -135,6 +134,12 @@ def read_table(
         pipe=pipe,
         layout=layouts[0],
     )
+
+
+def _check_has_rows(columns: Mapping[str, Any], layout: FileLayout, where: str) -> None:
+    if not len(next(iter(columns.values()))):
+        below = " below its header" if layout.has_header else ""
+        raise InputError(f"{where} has no rows{below}.")
 
 
 def name_columns(names: Sequence[str], roles: Mapping[str, str]) -> dict[str, str]:

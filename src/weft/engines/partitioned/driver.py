@@ -249,10 +249,7 @@ def evaluate_partitions(
     """
     summary = summarize(partitions, origins, _find_labels(arguments))
     stats = build_global_stats(summary, origins, arguments, positions)
-    # The stats have the inputs about items.
-    marked = replace_item_slices(arguments, lambda data, name: _IN_PARTITIONS)
-    arguments = {**arguments, **dict.fromkeys(ITEM_INPUTS), "item_slices": marked}
-    arguments["inputs"] = dict.fromkeys(arguments["inputs"], _IN_PARTITIONS)
+    arguments = _mark_item_inputs(arguments)
     run = _build_empty_run(arguments, origins, stats)
     if MAX_RATING in run.evaluator.metric_set.needs:
         highest = find_max_rating(partitions, origins, implicit=arguments["implicit"])
@@ -270,7 +267,6 @@ def evaluate_partitions(
     )
     combine = partial(combine_partial_states, stateful_metrics=run.evaluator.stateful_metrics)
     results = None
-    merged: PartialState
     if arguments["per_user"] or arguments["bootstrap"] is not None:
         results = map_partitions(partitions, evaluate_users)
         merged = map_reduce(results, attrgetter("partial_state"), combine)
@@ -283,6 +279,18 @@ def evaluate_partitions(
     if results is not None and arguments["bootstrap"] is not None and merged.num_users:
         contributions = RemoteContributions(results, merged.num_users)
     return _build_result(run, merged, contributions, engine), results
+
+
+def _mark_item_inputs(arguments: Arguments) -> Arguments:
+    """Return the arguments without the data about items, which the global stats have."""
+    slices = replace_item_slices(arguments, lambda data, name: _IN_PARTITIONS)
+    inputs = dict.fromkeys(arguments["inputs"], _IN_PARTITIONS)
+    return {
+        **arguments,
+        **dict.fromkeys(ITEM_INPUTS),
+        "item_slices": slices,
+        "inputs": inputs,
+    }
 
 
 def _find_labels(arguments: Arguments) -> dict[str, bool]:

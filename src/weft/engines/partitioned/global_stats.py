@@ -138,7 +138,6 @@ def _find_partition_max(partition: Partition, origin: InputOrigin) -> float:
 def _summarize_partition(
     partition: Partition, origins: Origins, label_names: Mapping[str, bool]
 ) -> PartitionSummary:
-    import polars as pl
 
     tables = _read_tables(partition.select(("user", "item", "label")), origins)
     users: dict[str, pl.Series] = {
@@ -152,11 +151,6 @@ def _summarize_partition(
     num_users = Counter[str]({name: len(ids) for name, ids in users.items()})
     both = _union([users["source"], users["truth"]])
     num_users["both"] = num_users["source"] + num_users["truth"] - len(both)
-    popularity = None
-    if "train" in tables:
-        columns = tables["train"].columns
-        pairs = pl.DataFrame({role: columns[role] for role in ("user", "item")}).unique()
-        popularity = pairs.group_by("item").len("number")
     return PartitionSummary(
         Counter({name: len(table) for name, table in tables.items()}),
         num_users,
@@ -166,9 +160,17 @@ def _summarize_partition(
             for name, table in tables.items()
             if "item" in table.columns and name not in label_names  # not items of other lists
         },
-        popularity,
+        _count_users_by_item(tables["train"]) if "train" in tables else None,
         labels,
     )
+
+
+def _count_users_by_item(train: PartitionTable) -> pl.DataFrame:
+    """Return the number of users of each item, as the columns `item` and `number`."""
+    import polars as pl
+
+    pairs = pl.DataFrame({role: train.columns[role] for role in ("user", "item")}).unique()
+    return pairs.group_by("item").len("number")
 
 
 def _summarize_labels(
@@ -360,8 +362,12 @@ def _build_catalogue(
         others = [summary.items[name] for name in ("truth", "train") if name in summary.items]
         check_common_items(source.where, truth.where, listed, others)
     catalogue = Vocabulary.from_data("item", list(summary.items.values()), origin=source.where)
+    is_descending = _orders_ties_by_descending_id(arguments)
+    return catalogue.sorted_by_text_descending() if is_descending else catalogue
+
+
+def _orders_ties_by_descending_id(arguments: Arguments) -> bool:
+    """Return True if the profile decides on ties, by descending id."""
     if arguments["profile"] is None or arguments["ties"] is not None:
-        return catalogue
-    if find_profile(arguments["profile"]).orders_ties_by_descending_id:
-        return catalogue.sorted_by_text_descending()
-    return catalogue
+        return False
+    return find_profile(arguments["profile"]).orders_ties_by_descending_id

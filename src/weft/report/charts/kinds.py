@@ -88,15 +88,20 @@ def _draw_preferred(
     """Return the first kind of chart that has data and all of the options."""
     kinds = [kind for kind in _PREFERRED if options.keys() <= {*_option_names(kind)}]
     if not kinds:
-        known = dict.fromkeys(name for kind in KINDS for name in _option_names(kind))
-        unknown = next((name for name in options if name not in known), "")
-        raise SettingError(
-            f"no kind of chart has the options {', '.join(options)}."
-            f"{did_you_mean(unknown, known)} Give a kind of {', '.join(KINDS)}."
-        )
+        raise _unknown_options(options)
     for kind in kinds:
         if kind == "slices" and len(context.models) > 1:  # the models come first
             continue
         with suppress(MissingInput):
             return KINDS[kind](context, make_canvas(kind), **options)
     raise MissingInput("there is no value to draw; evaluate at least one metric with a value.")
+
+
+def _unknown_options(options: dict[str, Any]) -> SettingError:
+    """Return the error for options that no kind of chart has all of."""
+    known = dict.fromkeys(name for kind in KINDS for name in _option_names(kind))
+    unknown = next((name for name in options if name not in known), "")
+    return SettingError(
+        f"no kind of chart has the options {', '.join(options)}."
+        f"{did_you_mean(unknown, known)} Give a kind of {', '.join(KINDS)}."
+    )
