@@ -20,6 +20,8 @@ from weft.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from weft.evaluation.result import Result
 
 
@@ -62,6 +64,11 @@ def demo(
         console.print(f"Not written: report.html; {missing_extra}", soft_wrap=True, markup=False)
     for path in page:
         console.print(f"Open {path} in a browser.", soft_wrap=True, markup=False)
+    _print_suggestions(console, files, out)
+
+
+def _print_suggestions(console: Console, files: Sequence[Path], out: Path) -> None:
+    """Print commands to try on the results and the data."""
     console.print("\nNext, try:")
     for command in _next_commands(out, files):
         console.print(f"  {command}", soft_wrap=True, markup=False, highlight=False)

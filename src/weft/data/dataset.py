@@ -216,14 +216,10 @@ class DatasetBuilder:
         item_slices: Sequence[ItemSlice],
     ) -> dict[str, Any]:
         """Return the fields of the dataset that do not depend on the scores of the source."""
-        tables, stats = self._complete_tables(source, axes), self._stats
-        if settings.implicit:
-            tables = replace(tables, truth=tables.truth.without_values())
+        tables, stats = self._complete_tables(source, axes, settings), self._stats
         totals = None if stats is None else stats.train
         rows = encode_interactions(tables, source, axes, settings, totals)
-        user_values = {}
-        if slices or tables.side:
-            user_values = self._read_user_values(source, slices, axes, rows)
+        user_values = self._read_user_values(source, slices, axes, rows)
         if stats is None:
             item_inputs = self._read_item_inputs(source, axes, settings) if tables.side else {}
             stats = _local_stats(tables, source, axes, rows, user_values, item_inputs)
@@ -253,12 +249,20 @@ class DatasetBuilder:
             "derived": {},
         }
 
-    def _complete_tables(self, source: Source | ListSource, axes: Axes) -> InputTables:
-        """Return the tables with the number of columns of item numbers, or with ids of lists."""
+    def _complete_tables(
+        self, source: Source | ListSource, axes: Axes, settings: DatasetSettings
+    ) -> InputTables:
+        """Return the tables with the number of columns of item numbers, or with ids of lists.
+
+        The truth is without ratings if it is implicit."""
         has_lists, tables = isinstance(source, ListSource), self.tables
         if not has_lists or tables.items is not None:
             tables = replace(tables, truth=tables.truth.with_columns(axes.items.size))
-        return tables.with_item_ids(axes.items) if has_lists else tables
+        if has_lists:
+            tables = tables.with_item_ids(axes.items)
+        if settings.implicit:
+            tables = replace(tables, truth=tables.truth.without_values())
+        return tables
 
     def _read_item_inputs(
         self, source: Source | ListSource, axes: Axes, settings: DatasetSettings

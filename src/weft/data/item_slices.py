@@ -138,9 +138,8 @@ def parse_item_slices(
 def _parse_slice(name: str, request: Any, available: Collection[str]) -> ItemSlice:
     where = f"item_slices[{name!r}]"
     if isinstance(request, Mapping) and set(request) == {"of", "by"}:
-        source, cut = request["of"], Cut.parse(request["by"], f"{where}['by']")
-        is_input = isinstance(source, str) and source in available
-        return ItemSlice(name, cut, InputOfItems(source) if is_input else source)
+        cut = Cut.parse(request["by"], f"{where}['by']")
+        return ItemSlice(name, cut, _find_input(request["of"], available))
     if not isinstance(request, str):
         return ItemSlice(name, None, request)
     if (rule := _parse_rule(request, where)) is not None:
@@ -154,6 +153,11 @@ def _parse_slice(name: str, request: Any, available: Collection[str]) -> ItemSli
     if (match := _EXPRESSION.fullmatch(request)) is None:
         return ItemSlice(name, None, request)  # a path
     return _parse_cut(name, request, match[1].casefold())
+
+
+def _find_input(source: Any, available: Collection[str]) -> Any:
+    """Return the input of the run that a text names, or else the caller's own data."""
+    return InputOfItems(source) if isinstance(source, str) and source in available else source
 
 
 def _parse_rule(request: str, where: str) -> Repeats | HeadTail | TimeRule | None:

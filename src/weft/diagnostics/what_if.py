@@ -255,10 +255,11 @@ class EffectEvaluator:
         if any(settings.conflicts()):  # the treatment does not apply to these settings
             return {}
         result, _ = data.evaluate(settings)
+        values: Mapping[str, float] = {} if result is None else result
         # Metrics that fail after the treatment are undefined.
-        names = treatment.names or {metric: metric for metric in self._values}
+        names = treatment.names or dict(zip(self._values, self._values))
         return {
-            metric: math.nan if result is None or name not in result else result[name]
+            metric: values.get(name, math.nan)
             for metric, name in names.items()
             if metric in self._values
         }

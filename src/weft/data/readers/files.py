@@ -107,15 +107,15 @@ def read_table(
     if isinstance(data, FileTable):
         return data
     file = data if isinstance(data, File) else File(Path(data))
-    use = use or (where if where in ROLES_OF_USE else "lists")
+    use = use or _default_use(where)
     name, where = where, f"{where} ({file.path})"
     pipe = read_pipe(file.path, where)
     with open_parts(file.path, where, pipe) as parts:
         layouts = [detect_layout(part, file, use in ID_LISTS) for part in parts]
         _check_same_columns(layouts)
         roles, unused = assign_roles(layouts[0], file.columns, use, where, name)
-        is_table = layouts[0].format != "json"
-        read_roles = name_columns(layouts[0].names, roles) if verbatim and is_table else roles
+        is_verbatim = verbatim and layouts[0].format != "json"
+        read_roles = name_columns(layouts[0].names, roles) if is_verbatim else roles
         columns, all_users = _read_columns(layouts, read_roles, file.ids, where, collect)
     if use in ("lists", "truth") and all_users is None:
         _check_has_rows(columns, layouts[0], where)
@@ -134,6 +134,10 @@ def read_table(
         pipe=pipe,
         layout=layouts[0],
     )
+
+
+def _default_use(where: str) -> str:
+    return where if where in ROLES_OF_USE else "lists"
 
 
 def _check_has_rows(columns: Mapping[str, Any], layout: FileLayout, where: str) -> None:

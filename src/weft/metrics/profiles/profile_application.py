@@ -28,6 +28,16 @@ def apply_profile(metric: Any, profile: Profile) -> Any:
     if not metric_class.__module__.startswith("weft."):
         return metric
     name = metric_class.__name__
+    _check_covered(name, profile)
+    folded = {key.casefold() for key, _ in spec.params}
+    written = folded | {metric_class.parameter_aliases.get(key, "") for key in folded}
+    added = ((key, value) for key, value in profile.covers[name].items() if key not in written)
+    params = _map_components(spec, lambda component: apply_profile(component, profile))
+    return MetricSpec(name, (*params.items(), *added), spec.k)
+
+
+def _check_covered(name: str, profile: Profile) -> None:
+    """Raise `SettingError` for a metric that the profile excludes or does not cover."""
     if name in profile.excluded:
         raise SettingError(
             f"{setting_ref('profile', profile.tool)} excludes {name}: {profile.excluded[name]}."
@@ -37,11 +47,6 @@ def apply_profile(metric: Any, profile: Profile) -> Any:
             f"{setting_ref('profile', profile.tool)} does not cover {name}. It covers: "
             f"{', '.join(sorted(profile.covers))}."
         )
-    folded = {key.casefold() for key, _ in spec.params}
-    written = folded | {metric_class.parameter_aliases.get(key, "") for key in folded}
-    added = ((key, value) for key, value in profile.covers[name].items() if key not in written)
-    params = _map_components(spec, lambda component: apply_profile(component, profile))
-    return MetricSpec(name, (*params.items(), *added), spec.k)
 
 
 def _map_components(spec: MetricSpec, change: Callable[[Any], Any]) -> dict[str, Any]:

@@ -200,6 +200,9 @@ def _to_table_row(mean: _GroupMean) -> dict[str, Any]:
     }
 
 
+_FORMAT_USERS = "format(datum.users, ',') + (datum.users === 1 ? ' user' : ' users')"
+
+
 def _build_layers(
     canvas: Canvas,
     selects: Sequence[SelectBox],
@@ -208,11 +211,10 @@ def _build_layers(
 ) -> list[Layer]:
     """Return zero, intervals, means, numbers of users, labels, and captions of both sides."""
     above = canvas.chart(rows, *selects)
-    format_users = "format(datum.users, ',') + (datum.users === 1 ? ' user' : ' users')"
     base = (
         above.transform_flatten(["row", "mean", "low", "high", "users"])
         .transform_lookup("row", from_=canvas.lookup(labels, "row", "hover"))
-        .transform_calculate(users_text=format_users)
+        .transform_calculate(users_text=_FORMAT_USERS)
     )
     width = marks.label_width(label["label"] for label in labels)
     scale = alt.Scale(range=marks.range_with_margins(70, width + 8), padding=8)

@@ -150,13 +150,8 @@ def _build_layers(
     upright: Values,
 ) -> list[Layer]:
     """Return the front, intervals, points, their names, and the caption of the horizontal axis."""
-    heights = [
-        {"model": display_name(model), "y": value.value}
-        | {"y1": value.interval.low, "y2": value.interval.high}
-        for model, value in upright.items()
-    ]
     base = canvas.chart(rows, select).transform_flatten(_FIELDS)
-    base = base.transform_lookup("model", from_=canvas.lookup(heights, "model", "y", "y1", "y2"))
+    base = base.transform_lookup("model", from_=_look_up_heights(canvas, upright))
     x_scale, y_scale = alt.Scale(zero=False, padding=16), alt.Scale(zero=False, padding=12)
     x = alt.X("x:Q", scale=x_scale, axis=alt.Axis(title=None))
     y = alt.Y("y:Q", scale=y_scale, title=None)
@@ -184,6 +179,16 @@ def _build_layers(
         .mark_text(align="left", baseline="top", color=MUTED, text="○ Pareto front")
         .encode(x=alt.value(0), y=alt.value(alt.ExprRef("height + 27"))),
     ]
+
+
+def _look_up_heights(canvas: Canvas, upright: Values) -> alt.LookupData:
+    """Return the values of the vertical axis with their intervals, by model."""
+    heights = [
+        {"model": display_name(model), "y": value.value}
+        | {"y1": value.interval.low, "y2": value.interval.high}
+        for model, value in upright.items()
+    ]
+    return canvas.lookup(heights, "model", "y", "y1", "y2")
 
 
 def _interval_layers(base: Layer, x: alt.X, y: alt.Y, colour: alt.Color) -> list[Layer]:
