@@ -167,7 +167,8 @@ def test_demo_is_deterministic(demo, tmp_path, call):
 def test_demo_suggests_commands_that_work(demo, call):
     folder, done = demo
     lines = [line.strip() for line in done.stdout.splitlines()]
-    commands = [line.split() for line in lines[lines.index("Next, try:") + 1 :]]
+    suggested = "\n".join(lines[lines.index("Next, try:") + 1 :]).replace("\\\n", " ")
+    commands = [line.split() for line in suggested.splitlines()]
     assert [command[1] for command in commands] == ["compare", "metrics", "evaluate"]
     comparison, explanation, evaluated = (
         call(*command[1:], cwd=folder).stdout for command in commands

@@ -20,8 +20,6 @@ from weft.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from weft.evaluation.result import Result
 
 
@@ -59,16 +57,11 @@ def demo(
     tables = f"{', '.join(map(str, files))} (with values per user)"
     print_written(console, [tables, *page])
     names = ", ".join(path.name for path in inputs)
-    console.print(f"Data, in {out}: {names}", soft_wrap=True, markup=False, highlight=False)
+    console.print(f"Data, in {out}: {names}", markup=False, highlight=False)
     if not page:
         console.print(f"Not written: report.html; {missing_extra}", soft_wrap=True, markup=False)
     for path in page:
         console.print(f"Open {path} in a browser.", soft_wrap=True, markup=False)
-    _print_suggestions(console, files, out)
-
-
-def _print_suggestions(console: Console, files: Sequence[Path], out: Path) -> None:
-    """Print commands to try on the results and the data."""
     console.print("\nNext, try:")
     for command in _next_commands(out, files):
         console.print(f"  {command}", soft_wrap=True, markup=False, highlight=False)
@@ -81,7 +74,7 @@ def _next_commands(folder: Path, files: Sequence[Path]) -> list[str]:
     return [
         f"weft compare {files[1]} {files[2]} -m nDCG@10,EPC@10",
         "weft metrics MAP --profiles",
-        f"weft evaluate {lists} --truth {folder / 'test.csv'} {groups}",
+        f"weft evaluate {lists} \\\n    --truth {folder / 'test.csv'} {groups}",
     ]
 
 

@@ -38,7 +38,7 @@ class FolderFile:
     """A file of a folder and the kind of data in it.
 
     `kind` is "truth", "train", "validation", "interactions", "lists", "users" (labels of users in
-    `columns`), "items" (facts about items) or "unknown", of which `reason` says why.
+    `columns`), "items" (facts about items) or "unknown", for the `reason` given.
     """
 
     path: Path
@@ -90,12 +90,9 @@ def _classify_layout(path: Path, layout: FileLayout) -> FolderFile:
         kind = "truth" if layout.trec == "qrels" else "lists"
         return FolderFile(path, kind, assign_roles(layout, {}, _use(kind), path.name)[0])
     if layout.has_header and layout.format != "json":
-        names = list(layout.names)
-        found = [role for role in ID_ROLES if find_column_name(names, role, path.name)]
-        if found == ["user"] and len(names) > 1:
-            return _classify_users(path, names)
-        if found == ["item"]:
-            return FolderFile(path, "items", {"item": str(find_column_name(names, "item", ""))})
+        facts = _classify_facts(path, list(layout.names))
+        if facts is not None:
+            return facts
     named = _kind_by_name(path)
     kind = named or "lists"
     roles, _ = assign_roles(layout, {}, "timed", path.name)
@@ -106,12 +103,22 @@ def _classify_layout(path: Path, layout: FileLayout) -> FolderFile:
     return FolderFile(path, kind, roles)
 
 
+def _classify_facts(path: Path, names: list[str]) -> FolderFile | None:
+    """Return a file with facts about users or items, None for columns of both or neither."""
+    found = [role for role in ID_ROLES if find_column_name(names, role, path.name)]
+    if found == ["user"] and len(names) > 1:
+        return _classify_users(path, names)
+    if found == ["item"]:
+        return FolderFile(path, "items", {"item": str(find_column_name(names, "item", ""))})
+    return None
+
+
 def _use(kind: str) -> str:
     return "lists" if kind == "lists" else "timed"
 
 
 def _kind_by_name(path: Path) -> str | None:
-    """Return the kind that a word of the file's name says, None if there is no such word."""
+    """Return the kind that a word of the file's name names, None if there is no such word."""
     words = re.split(r"[^a-z]+", path.name.partition(".")[0].lower())
     words.append("".join(words))  # ground_truth
     words += [suffix.lstrip(".").lower() for suffix in path.suffixes]

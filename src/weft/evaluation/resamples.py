@@ -154,15 +154,10 @@ def resample_metrics(
     """
     if store is None or store.users < 2:
         return None
-    layout = metric_set.layout
-    means = {
-        str(spec): layout.mean_column(formula.accumulators()[0], spec.k)
-        for spec, formula in metric_set.formulas.items()
-        if _is_mean(formula)
-    }
+    means = _find_means(metric_set)
     others, columns = _find_others(metric_set, values), list(means.values())
     compute = partial(_compute_others, metric_set, list(others.values()))
-    resampler = Resampler(store, layout, compute, len(others))
+    resampler = Resampler(store, metric_set.layout, compute, len(others))
     drawn, left_out = (
         np.concatenate([of_means[:, columns], of_formulas], axis=1)
         for of_means, of_formulas in (
@@ -184,6 +179,15 @@ def resample_metrics(
         parts=_collect_parts(metric_set, resampler, forms, items),
     )
     return kept, accelerations
+
+
+def _find_means(metric_set: MetricSet) -> dict[str, int]:
+    """Return the column of each metric that is a mean over users, by name."""
+    return {
+        str(spec): metric_set.layout.mean_column(formula.accumulators()[0], spec.k)
+        for spec, formula in metric_set.formulas.items()
+        if _is_mean(formula)
+    }
 
 
 def _collect_parts(

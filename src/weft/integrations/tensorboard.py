@@ -33,7 +33,7 @@ def log(
 
     Values are scalars (`nDCG_at_10`, with `prefix` before it), as are the ends of their 95 %
     intervals (`nDCG_at_10_ci_low`), at `step`, by default 0; undefined ones are left out. Settings,
-    notes, counts and provenance are texts (`weft/notes`). The result is written beside the events
+    notes, counts and provenance are texts (`weft/notes`). The result is written to the same folder
     as `result.json`, which `weft.load_result` reads, and its report as `report.html`, if
     `weft[report]` is installed. Of a comparison, the text `weft/comparison`, `comparison.csv` and
     the report are written.
@@ -64,7 +64,7 @@ def log(
 
 
 def _write_values(writer: Any, result: Result, *, step: int, prefix: str) -> None:
-    """Write scalars, and texts beside them."""
+    """Write values as scalars, and everything else as texts."""
     for name, value in metric_values(result, prefix).items():
         writer.add_scalar(name, value, step)
     rows = [f"| {key} | {text} |" for key, text in setting_texts(result).items()]

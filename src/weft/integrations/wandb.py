@@ -68,7 +68,7 @@ def _artifact_name(name: str) -> str:
 
 
 def _log_values(run: Any, result: Result, *, step: int | None, prefix: str) -> None:
-    """Log metrics, and settings and remarks beside them."""
+    """Log metrics, settings and remarks."""
     run.log(metric_values(result, prefix), step=step)
     run.config.update({"weft": dict(result.settings)}, allow_val_change=True)
     run.summary.update({f"weft_{key}": text for key, text in describe(result).items()})

@@ -196,7 +196,7 @@ class TableLayout:
         return [*notes, *table.notes]
 
     def _describe_marks(self) -> tuple[list[str], list[str]]:
-        """Return the test behind the marks, and their meaning; both empty without a comparison."""
+        """Return the test of the marks, and their meaning; both empty without a comparison."""
         table = self._table
         shown = (table.tests.get(row.name) for row in table.metric_rows)
         tests = dict.fromkeys(test for test in shown if test is not None)

@@ -41,7 +41,7 @@ class GateOutcome:
 
 
 class NotComparable(Exception):
-    """A result lacks what a gate compares; the text says why."""
+    """A result lacks what a gate compares; the text is the reason."""
 
 
 def describe_undefined(gate: Gate, value: float, bound: float) -> str:
