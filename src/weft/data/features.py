@@ -67,6 +67,18 @@ class Features:
         """The largest number of features of an item."""
         return int(np.diff(self.offsets.values.numpy()).max(initial=0))
 
+    @cached_property
+    def table(self) -> Tensor:
+        """1 for each feature of an item, else 0, `[1 + items, features]`; no item comes first."""
+        table = torch.zeros((1 + self.size, len(self.names)), dtype=torch.float64)
+        index, codes = self.lookup(torch.arange(self.size))
+        return table.index_put_((index + 1, codes), table.new_ones(()), accumulate=True)
+
+    @cached_property
+    def share_table(self) -> Tensor:
+        """`table` with 1 / m for each of the m features of an item."""
+        return self.table / self.table.sum(1, keepdim=True).clamp_(min=1)
+
     def lookup(self, items: Tensor) -> tuple[Tensor, Tensor]:
         """Return (index into `items`, feature code) for each feature of items `[n]`, -1 = none.
 

@@ -56,6 +56,14 @@ class Labels:
         The code -1, for no item after the end of a list, has no label."""
         return self.codes.lookup(codes, -1)
 
+    @cached_property
+    def table(self) -> Tensor:
+        """1 for the label of a code, else 0, `[1 + n, labels]`; the row of the code -1 is first."""
+        table = torch.zeros((1 + len(self.codes), len(self.names) + 1), dtype=torch.float64)
+        codes = self.codes.values.cpu()
+        table[torch.arange(1, 1 + len(codes)), codes] = 1  # -1, for none, is the last column
+        return table[:, :-1].contiguous()
+
     def lacks(self, codes: Tensor) -> Tensor:
         """Return True for each code without a label."""
         return self.lookup(codes) < 0

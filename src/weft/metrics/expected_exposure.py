@@ -224,7 +224,7 @@ class AWRF(UserAverageTopKMetric):
 
     def _fairness(self, sums: FeatureSums) -> Tensor:
         """Return the values `[rows, cut-offs]` from the exposure of the clusters in lists."""
-        q, target = sums.shares(sums.values), self._targets.lookup(sums.codes)[:, None]
+        q, target = sums.shares(sums.values), sums.lookup(self._targets)
         mean = (q + target) / 2
         terms = relative_entropy(q, mean) + relative_entropy(target, mean)
         # A cluster that is not in the list adds its target share.

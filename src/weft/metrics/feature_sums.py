@@ -1,22 +1,26 @@
-"""Sums over the items of lists by feature: one for each (user, feature) pair that occurs.
+"""Sums over the items of lists by feature, of which there are few or many.
 
-Lists have few features of the many that a catalogue may have, so that nothing here is of the size
+Few features are summed in a table `[users, cut-offs, features]`. Of many, a list has only some:
+there is one sum for each (user, feature) pair that occurs, and nothing of the size
 `[users, features]`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from weft.batch.topk import TopK
-from weft.data import Features, Labels
+from weft.data import DeviceColumn, Features, Labels
+from weft.data.devices import is_host_readable
 
 # Numbers processed at once, to bound temporaries.
 _TILE_VALUES = 1 << 16
+# The most features of a table by feature, and the most numbers of one by item and feature.
+_MAX_TABLE_FEATURES, _MAX_TABLE_VALUES = 64, 1 << 21
 
 
 class Entries(NamedTuple):
@@ -28,7 +32,41 @@ class Entries(NamedTuple):
     weights: Tensor
 
 
-class FeatureSums(NamedTuple):
+class FeatureSums(Protocol):
+    """Sums by row and feature, `values`, of which the second dimension are the columns."""
+
+    @property
+    def values(self) -> Tensor: ...
+
+    def lookup(self, column: DeviceColumn) -> Tensor:
+        """Return a value per feature, to be broadcast with `values`."""
+        ...
+
+    def shares(self, values: Tensor) -> Tensor:
+        """Return values like `values` over their sums in a row; NaN if that is 0."""
+        ...
+
+    def sum_rows(self, values: Tensor) -> Tensor:
+        """Return the sums of values like `values` over the features, `[rows, columns]`."""
+        ...
+
+
+class TableSums(NamedTuple):
+    """Sums of few features, `values [rows, columns, features]`."""
+
+    values: Tensor
+
+    def lookup(self, column: DeviceColumn) -> Tensor:
+        return column.to(self.values.device)
+
+    def shares(self, values: Tensor) -> Tensor:
+        return values / values.sum(2, keepdim=True)
+
+    def sum_rows(self, values: Tensor) -> Tensor:
+        return values.sum(2)
+
+
+class PairSums(NamedTuple):
     """Sums by (row, feature) pair, `values [n, columns]`, with the `rows [n]` and the feature
     `codes [n]` of the pairs.
 
@@ -39,13 +77,14 @@ class FeatureSums(NamedTuple):
     codes: Tensor
     num_rows: int
 
+    def lookup(self, column: DeviceColumn) -> Tensor:
+        return column.lookup(self.codes)[:, None]
+
     def shares(self, values: Tensor) -> Tensor:
-        """Return values of pairs `[n, columns]` over their sums in a row; NaN if that is 0."""
         total = torch.nn.functional.pad(self.sum_rows(values), (0, 0, 0, 1))
         return values / total.index_select(0, self.rows)
 
     def sum_rows(self, values: Tensor) -> Tensor:
-        """Return the sums of values of pairs `[n, columns]` over the pairs of each row."""
         sums = values.new_zeros((self.num_rows + 1, values.shape[1]))
         return sums.index_add_(0, self.rows, values)[:-1]
 
@@ -57,7 +96,7 @@ def sum_by_feature(
     num_rows: int,
     num_columns: int,
     is_shared: bool = False,
-) -> FeatureSums:
+) -> PairSums:
     """Return the sums of the weights of entries by row and feature, in each column.
 
     With `is_shared`, an item with m features gives 1 / m of its weight to each."""
@@ -79,7 +118,7 @@ def sum_by_feature(
     values = weights.new_zeros(len(key) * num_columns).index_add_(0, slot, weights)
     keys = torch.full_like(key, outside).scatter_(0, pair, key)
     rows = keys.div(num_features, rounding_mode="floor")
-    return FeatureSums(values.view(-1, num_columns), rows, keys - rows * num_features, num_rows)
+    return PairSums(values.view(-1, num_columns), rows, keys - rows * num_features, num_rows)
 
 
 def _lookup(features: Features | Labels, items: Tensor) -> tuple[Tensor, Tensor]:
@@ -125,6 +164,10 @@ def reduce_list_features(
     [depth]` by position; 1 by default. With `is_shared`, an item with m features gives 1 / m of its
     weight to each."""
     values = []
+    if has_table(features, topk.batch.device):
+        for _, _, table in list_table_sums(features, topk, weights=weights, is_shared=is_shared):
+            values.append(compute(table))
+        return torch.cat(values)
     for start, stop in split_rows(topk.batch.size, topk.cutoffs[-1]):
         sums = sum_by_feature(
             features,
@@ -135,6 +178,73 @@ def reduce_list_features(
         )
         values.append(compute(sums._replace(values=sums.values.cumsum(1))))
     return torch.cat(values)
+
+
+def has_table(features: Features | Labels, device: torch.device) -> bool:
+    """Return True if features are few enough for `list_table_sums`, on a device that has it."""
+    size, num_items = len(features.names), len(features.codes)
+    if isinstance(features, Features):
+        num_items = features.size
+    is_small = 0 < size <= _MAX_TABLE_FEATURES and size * num_items <= _MAX_TABLE_VALUES
+    return is_small and is_host_readable(device)
+
+
+def list_table_sums(
+    features: Features | Labels,
+    topk: TopK,
+    *,
+    weights: Tensor | None = None,
+    is_shared: bool = False,
+) -> Sequence[tuple[int, int, TableSums]]:
+    """Return the sums over the top k, a few users at a time: first and last user (exclusive), sums.
+
+    The arguments are those of `reduce_list_features`. Sums without weights are computed once."""
+
+    last = min(topk.cutoffs[-1], topk.batch.depth)
+    ends = torch.tensor([0, *topk.cutoffs[:-1]]).clamp_(max=last)
+    by_position = torch.ones_like(topk.positions) if weights is None else weights
+
+    def sum_tile(start: int, stop: int) -> TableSums:
+        items = topk.batch.items[start:stop, :last]
+        offsets = torch.arange(len(items))[:, None] * last + ends
+        sums = sum_table_rows(
+            features,
+            items.reshape(-1),
+            offsets.view(-1),
+            weights=by_position[:last].expand_as(items).reshape(-1),
+            is_shared=is_shared,
+        )
+        return TableSums(sums.view(len(items), len(ends), -1).cumsum(1))
+
+    def sum_tiles() -> list[tuple[int, int, TableSums]]:
+        rows = split_rows(topk.batch.size, topk.cutoffs[-1])
+        return [(start, stop, sum_tile(start, stop)) for start, stop in rows]
+
+    if weights is not None:
+        return sum_tiles()
+    return topk.batch.cached(
+        ("list_table_sums", features.codes, topk.cutoffs, is_shared), sum_tiles
+    )
+
+
+def sum_table_rows(
+    features: Features | Labels,
+    items: Tensor,
+    offsets: Tensor,
+    *,
+    weights: Tensor,
+    is_shared: bool,
+) -> Tensor:
+    """Return the sums of the weights of items `[n]` (-1: none) by feature, `[rows, features]`.
+
+    Row r has the items from `offsets[r]` to the next offset."""
+    table = features.table
+    if is_shared and isinstance(features, Features):
+        table = features.share_table
+    # With weights, since sums without them are several times slower in float64.
+    return torch.nn.functional.embedding_bag(
+        items + 1, table, offsets, mode="sum", per_sample_weights=weights
+    )
 
 
 def relative_entropy(p: Tensor, q: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -16,10 +17,13 @@ from weft.metrics.base.metric import Bounds
 from weft.metrics.feature_sums import (
     Entries,
     FeatureSums,
+    has_table,
     list_entries,
+    list_table_sums,
     relative_entropy,
     split_rows,
     sum_by_feature,
+    sum_table_rows,
 )
 from weft.metrics.registry import register
 
@@ -85,6 +89,8 @@ class Calibration(UserAverageTopKMetric):
             self.alpha = 0.01  # without an effect
 
     def user_values(self, topk: TopK) -> Tensor:
+        if has_table(self._features, topk.batch.device):
+            return torch.cat([*self._table_divergences(topk)])
         batch, history, values = topk.batch, self._train.on_device, []
         row_size = max(topk.cutoffs[-1], history.row_size(batch.device))
         for start, stop in split_rows(batch.size, row_size):
@@ -100,14 +106,24 @@ class Calibration(UserAverageTopKMetric):
                 num_columns=len(topk.cutoffs) + 1,
                 is_shared=True,
             )
-            values.append(self._divergences(sums))
+            listed = sums.values[:, 1:].cumsum(1)
+            values.append(self._divergences(sums, sums.values[:, :1], listed))
         return torch.cat(values)
 
-    def _divergences(self, sums: FeatureSums) -> Tensor:
-        """Return the divergences `[rows, cut-offs]` of sums of the profile (the first column) and
-        of the positions of each cut-off (the others).
+    def _table_divergences(self, topk: TopK) -> Iterator[Tensor]:
+        """Yield the divergences of a few users at a time, for few features."""
+        history = self._train.on_device
+        for start, stop, sums in list_table_sums(self._features, topk, is_shared=True):
+            rows = history.select(topk.batch.users[start:stop])
+            profile = sum_table_rows(
+                self._features, rows.items, rows.offsets[:-1], weights=rows.values, is_shared=True
+            )
+            yield self._divergences(sums, profile[:, None], sums.values)
+
+    def _divergences(self, sums: FeatureSums, profile: Tensor, listed: Tensor) -> Tensor:
+        """Return the divergences `[rows, cut-offs]` of sums of the profile (one column) and of the
+        positions up to each cut-off (a column each).
         """
-        profile, listed = sums.values[:, :1], sums.values[:, 1:].cumsum(1)
         p, q = sums.shares(profile), sums.shares(listed)
         if self.divergence == "hellinger":
             value = (1 - sums.sum_rows((p * q).sqrt())).clamp(min=0).sqrt()

@@ -62,7 +62,10 @@ class CategoryDiversity(_CategoryMetric):
 
     def user_values(self, topk: TopK) -> Tensor:
         counts = reduce_list_features(
-            self._features, topk, lambda sums: sums.sum_rows((sums.values > 0).to(topk.k.dtype))
+            self._features,
+            topk,
+            lambda sums: sums.sum_rows((sums.values > 0).to(topk.k.dtype)),
+            is_shared=True,  # without an effect: the sums are those of other metrics
         )
         return counts / torch.where(topk.num_listed > 0, topk.k, torch.nan)
 
@@ -99,7 +102,8 @@ class CategoryEntropy(_CategoryMetric):
         self.weight, self.p = self._browsing.weight, self._browsing.p
 
     def user_values(self, topk: TopK) -> Tensor:
-        weights = self._browsing.weights(topk.positions)
+        is_uniform = self.weight == "uniform"
+        weights = None if is_uniform else self._browsing.weights(topk.positions)
         return reduce_list_features(self._features, topk, _entropy, weights=weights, is_shared=True)
 
 
