@@ -16,7 +16,9 @@ import weft
 from metric_cases import BUILT_IN, BY_POSITION, VARIANTS, has_trait
 from oracles import tied_groups
 from test_accuracy import METRICS, SPECS, Problem, check, close, problems, quick, tables, text
+from weft.batch.negatives_above import count_negatives_above
 from weft.data.targets import read_target
+from weft.metrics.accuracy import partial_ranking
 from weft.metrics.base.formulas import UserMeanMetric
 from weft.metrics.names import parse_name
 from weft.metrics.registry import find_metric, needs_cutoff
@@ -149,6 +151,37 @@ def test_first_negatives_are_averaged_over_the_orders_of_ties(ties):
     assert result["PAP@1"] == pytest.approx(1 / 2)
     assert result["PartialAUC@1"] == pytest.approx(1 / 3)
     assert result["PAP@2"] == result["PartialAUC@2"] == pytest.approx(1 / 2)
+
+
+@pytest.mark.parametrize("levels", [2, 10, 60, 10**6])
+@pytest.mark.parametrize("share", [0.04, 0.2, 0.7])
+def test_first_negatives_match_those_among_all_scores(levels, share, monkeypatch):
+    """Lists are cut in ties or hold more relevant items than k, at small and large cut-offs."""
+    random = np.random.default_rng(levels)
+    scores = torch.from_numpy(random.integers(0, levels, (60, 50)) / 8.0)
+    scores[torch.from_numpy(random.random((60, 50)) < 0.1)] = -torch.inf
+    target, train = (torch.from_numpy(random.random((60, 50)) < part) for part in (share, 0.2))
+    names = [
+        f"{name}(insufficient={how})"
+        for name in ("PAP", "PartialAUC")
+        for how in ("ignore", "exclude")
+    ]
+
+    def evaluate(cutoffs):
+        options = {"metrics": names, "top_k": cutoffs, "per_user": True}
+        return weft.evaluate(scores, target.int(), train=train.int(), **options).per_user
+
+    few, many = evaluate([1, 2, 5]), evaluate([1, 2, 5, 24, 60])
+    monkeypatch.setattr(
+        partial_ranking,
+        "count_first_negatives_above",
+        lambda batch, k: count_negatives_above(batch),
+    )
+    exact = evaluate([1, 2, 5, 24, 60])
+    for name in exact.columns[1:]:
+        for found in (few, many) if name in few.columns else (many,):
+            np.testing.assert_allclose(found[name], exact[name], rtol=0, atol=1e-12, err_msg=name)
+    assert exact["PAP@5"].n_unique() > 5
 
 
 @pytest.mark.parametrize("size", [50, 3000])

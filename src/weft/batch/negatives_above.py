@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from weft.data import BatchLists
-from weft.ranking import MaskedScores
+from weft.ranking import top_k
+from weft.ranking.ties import count_above
 
 if TYPE_CHECKING:
     from weft.batch.batch import Batch
@@ -35,23 +36,74 @@ def count_negatives_above(batch: Batch) -> NegativesAbove:
     """Count the negatives above each relevant item of a batch, not cut at any position."""
     if batch.lists is not None:
         return _count_in_lists(batch, batch.ordered_lists)
-    above, at_least = torch.zeros_like(batch.relevant.rows), torch.zeros_like(batch.relevant.rows)
+    counts = torch.zeros((2, len(batch.relevant.rows)), dtype=torch.int64, device=batch.device)
     if batch.scores is not None:
-        _count_in_scores(batch, batch.scores.mask(batch.relevant), above, at_least)
+        counts = _count_in_scores(batch, slice(None))
+    return _from_counts(batch, counts)
+
+
+def _from_counts(batch: Batch, counts: Tensor) -> NegativesAbove:
+    """Return counts `[2, n]` with the items of scores that are ranked."""
     is_ranked = batch.relevant_scores > -torch.inf
-    return NegativesAbove(above, at_least, is_ranked, batch.offered.num_negatives)
+    return NegativesAbove(counts[0], counts[1], is_ranked, batch.offered.num_negatives)
 
 
-def _count_in_scores(
-    batch: Batch, negatives: MaskedScores, above: Tensor, at_least: Tensor
-) -> None:
-    """Write the numbers among scores in which relevant items are masked."""
-    rows, own = batch.relevant.rows, batch.relevant_scores
+def _count_in_scores(batch: Batch, selected: Tensor | slice) -> Tensor:
+    """Return the negatives above, and at least as high as, some relevant items, `[2, n]`."""
+    assert batch.scores is not None
+    negatives = batch.scores.mask(batch.relevant)
+    rows, own = batch.relevant.rows[selected], batch.relevant_scores[selected]
+    counts = torch.empty((2, len(rows)), dtype=torch.int64, device=batch.device)
     step = max(1, _TILE_SCORES // max(1, negatives.shape[1]))
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
         compared, value = negatives.select(rows[some]), own[some, None]
-        above[some], at_least[some] = (compared > value).sum(1), (compared >= value).sum(1)
+        counts[0, some], counts[1, some] = (compared > value).sum(1), (compared >= value).sum(1)
+    return counts
+
+
+def count_first_negatives_above(batch: Batch, k: int) -> NegativesAbove:
+    """Count the negatives above each relevant item up to k.
+
+    Where k or more are above, both numbers may be those of all items instead. Most items are there:
+    the best items of each row tell, and only ties at their end are compared with all scores."""
+    relevant, scores = batch.relevant, batch.scores
+    if scores is None or not batch.is_host_readable or 0 in (len(relevant.rows), scores.shape[1]):
+        return count_negatives_above(batch)
+    num_items = scores.shape[1]
+    # With no more than so many relevant items, the list has k negatives.
+    best = top_k(scores, k + min(k, int(relevant.lengths.max())) + 1)[0]
+    counts = torch.full((2, len(relevant.rows)), num_items)
+    own, last = batch.relevant_scores, best[:, -1].index_select(0, relevant.rows)
+    is_listed = (own >= last) & (own > -torch.inf)
+    listed = is_listed.nonzero().flatten()
+    counts[:, listed] = _count_in_best(best, relevant.rows[listed], own[listed])
+    if best.shape[1] < num_items:
+        # Of items after the list, all its negatives are above, of which there are at least so many.
+        num_negatives = best.shape[1] - relevant.sum_rows(is_listed.to(batch.dtype))
+        least = torch.where(is_listed, counts[0], num_negatives.index_select(0, relevant.rows))
+        is_cut = (own <= last) & (own > -torch.inf) & (least < k)
+        cut = is_cut.nonzero().flatten()
+        if len(cut):
+            counts[:, cut] = _count_in_scores(batch, cut)
+    return _from_counts(batch, torch.where(counts[0] < k, counts, num_items))
+
+
+def _count_in_best(best: Tensor, rows: Tensor, own: Tensor) -> Tensor:
+    """Return the negatives above, and at least as high as, relevant items, `[2, n]`.
+
+    `best [batch, depth]` are the highest scores of each row, falling; `rows` and `own`, `[n]`, are
+    the rows and scores of the relevant items that are not below the last. Where an item ties with
+    the last, the second number has no meaning."""
+    above, at_least = (count_above(best, rows, own, or_equal=either) for either in (False, True))
+    width = best.shape[1] + 1
+    keys = rows * width + above
+    ordered = keys.sort().values
+    first = torch.searchsorted(ordered, rows * width)
+    relevant_above, relevant_at_least = (
+        torch.searchsorted(ordered, keys, right=right) - first for right in (False, True)
+    )
+    return torch.stack([above - relevant_above, at_least - relevant_at_least])
 
 
 def _count_in_lists(batch: Batch, lists: BatchLists) -> NegativesAbove:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch.negatives_above import NegativesAbove, count_negatives_above
+from weft.batch.negatives_above import NegativesAbove, count_first_negatives_above
 from weft.batch.topk import TopK
 from weft.errors import check_choice
 from weft.metrics.accuracy.base import AccuracyMetric
@@ -67,7 +67,7 @@ class PartialAUC(_FirstNegativesMetric):
     )
 
     def user_values(self, topk: TopK) -> Tensor:
-        negatives = topk.batch.cached("negatives", lambda: count_negatives_above(topk.batch))
+        negatives = _count_first_negatives(topk)
         # Among the orders of ties, 0, 1, ... of the tied negatives are above an item equally often.
         num_orders = (negatives.at_least - negatives.above + 1)[:, None]
         most = (topk.k - negatives.above[:, None]).clamp(min=0)
@@ -101,11 +101,16 @@ class PAP(_FirstNegativesMetric):
     )
 
     def user_values(self, topk: TopK) -> Tensor:
-        batch = topk.batch
-        negatives = batch.cached("negatives", lambda: count_negatives_above(batch))
+        negatives = _count_first_negatives(topk)
         wins, ranks = _wins_in_order(topk, negatives)
         wins = torch.where(negatives.is_ranked[:, None] & (ranks[:, None] <= topk.k), wins, 0)
         return self.average(topk, negatives, wins, topk.k * topk.max_hits)
+
+
+def _count_first_negatives(topk: TopK) -> NegativesAbove:
+    """Count the negatives above each relevant item, exactly up to the largest cut-off."""
+    batch, k = topk.batch, topk.cutoffs[-1]
+    return batch.cached(("first_negatives", k), lambda: count_first_negatives_above(batch, k))
 
 
 def _wins_in_order(topk: TopK, negatives: NegativesAbove) -> tuple[Tensor, Tensor]:
@@ -118,24 +123,32 @@ def _wins_in_order(topk: TopK, negatives: NegativesAbove) -> tuple[Tensor, Tenso
     limit = 2 * num_items + 2
     order = torch.where(negatives.is_ranked, negatives.above + negatives.at_least, limit - 1)
     ranks = rank_in_rows(order, relevant, limit)
+    others = torch.where(negatives.is_ranked, negatives.at_least - negatives.above, 0)
+    if topk.batch.is_host_readable and not others.any():
+        return (topk.k - negatives.above[:, None]).clamp(min=0), ranks
     keys = relevant.rows * limit + order
     ordered = keys.sort().values
     first, stop = (torch.searchsorted(ordered, keys, right=right) for right in (False, True))
-    # Of `tied` relevant items and `others`, the hit of a number has j of the others above it.
     number = ranks - (first - relevant.offsets.index_select(0, relevant.rows))
-    others = torch.where(negatives.is_ranked, negatives.at_least - negatives.above, 0)
     columns = (number, stop - first, negatives.above, others)
-    most = int(others.amax()) if topk.batch.is_host_readable and len(others) else num_items
+    most = int(others.amax()) if topk.batch.is_host_readable else num_items
     j = torch.arange(min(topk.cutoffs[-1], most + 1), device=keys.device).to(topk.k.dtype)
-    wins = []
-    for tile in zip(*(torch.split(one[:, None], _TILE_VALUES // len(j) + 1) for one in columns)):
-        number, tied, above, others = (one.to(topk.k.dtype) for one in tile)
-        chance = torch.exp(
-            log_choose(number - 1 + j, j)
-            + log_choose(tied - number + others - j, others - j)
-            - log_choose(tied + others, others)
-        )
-        chance = torch.where(j <= others, chance, 0)
-        won = [(chance * (k - above - j).clamp(min=0)).sum(1) for k in topk.cutoffs]
-        wins.append(torch.stack(won, dim=1))
-    return torch.cat(wins), ranks
+    tiles = zip(*(torch.split(one[:, None], _TILE_VALUES // len(j) + 1) for one in columns))
+    return torch.cat([_expected_wins(topk, j, tile) for tile in tiles]), ranks
+
+
+def _expected_wins(topk: TopK, j: Tensor, columns: tuple[Tensor, ...]) -> Tensor:
+    """Return the mean number of the first k negatives below hits, `[n, cut-offs]`.
+
+    Columns `[n, 1]`: the number of a hit among the relevant items tied with it, their number, the
+    negatives above and those tied. Of the latter j are above the hit, which all `j` are tried for.
+    """
+    number, tied, above, others = (one.to(topk.k.dtype) for one in columns)
+    chance = torch.exp(
+        log_choose(number - 1 + j, j)
+        + log_choose(tied - number + others - j, others - j)
+        - log_choose(tied + others, others)
+    )
+    chance = torch.where(j <= others, chance, 0)
+    won = [(chance * (k - above - j).clamp(min=0)).sum(1) for k in topk.cutoffs]
+    return torch.stack(won, dim=1)
