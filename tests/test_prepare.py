@@ -152,7 +152,7 @@ def test_the_comparison_sees_differences():
         outcome(lambda scores=scores: weft.evaluate(scores, TRUTH, metrics="MRR@5", per_user=True))
         for scores in SCORES[:2]
     )
-    assert first[0]["values"] != second[0]["values"] and first[1] != second[1]
+    assert first[0]["entries"] != second[0]["entries"] and first[1] != second[1]
 
 
 # --------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from weft.batch.blocks import MetricBlock
     from weft.batch.ranked_lists import RankedLists
     from weft.data.readers.files import File
-    from weft.data.sources import Factors
+    from weft.data.sources import Factors, Scores
     from weft.data.sources.pairwise import PairwiseModel
     from weft.data.topk_items import TopKItems
     from weft.diagnostics import check
@@ -75,6 +75,7 @@ _HOMES = {
     "Result": "weft.evaluation.result",
     "Split": "weft.evaluation.splitting.split",
     "ResultTable": "weft.statistics.result_table",
+    "Scores": "weft.data.sources",
     "SummedMetric": "weft.metrics.base.summed",
     "SummedTopKMetric": "weft.metrics.base.summed",
     "TopKItems": "weft.data.topk_items",
@@ -131,6 +132,7 @@ __all__ = [
     "RatingMetric",
     "Result",
     "ResultTable",
+    "Scores",
     "Split",
     "SummedMetric",
     "SummedTopKMetric",

@@ -53,6 +53,7 @@ from weft.data.slices import (
     slice_notes,
 )
 from weft.data.sources import ListSource, Model, Source
+from weft.data.sources.base import own_ids, without_own_ids
 from weft.data.truth_groups import TruthGroups
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError
@@ -150,6 +151,8 @@ class DatasetBuilder:
 
     def build(self, source: Source | ListSource, settings: DatasetSettings) -> EvaluationData:
         """Return the dataset of a source. Raises `InputError` if it cannot be evaluated."""
+        if not isinstance(source, ListSource) and (ids := own_ids(source)):
+            return self._with_ids(ids).build(without_own_ids(source), settings)
         has_lists = isinstance(source, ListSource)
         has_train = self._inputs.train is not None
         slices = parse_slices(settings.slices, has_train=has_train) if settings.slices else ()
@@ -173,6 +176,12 @@ class DatasetBuilder:
                 axes, fields = self._encode_once(source, settings, *requests)
         dataset = EvaluationData(**fields, source=source, num_probed=axes.num_probed)
         return skip_extra_users(dataset) if settings.extra_users == "skip" else dataset
+
+    def _with_ids(self, ids: Mapping[str, Any]) -> DatasetBuilder:
+        """Return a builder with the ids of a source in the place of those of the caller."""
+        builder = DatasetBuilder(self._inputs.with_ids(ids), self._stats)
+        builder.tables = self.tables.with_ids(**ids)
+        return builder
 
     def _list_axes(self, source: ListSource, settings: DatasetSettings) -> Axes:
         items = None if self._stats is None else self._stats.items

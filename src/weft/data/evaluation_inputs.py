@@ -66,6 +66,18 @@ class EvaluationInputs:
         names = ("truth", "train", "users", "items", "candidates")
         return (*(getattr(self, name) for name in names), *self.side.values())
 
+    def with_ids(self, ids: Mapping[str, Any]) -> EvaluationInputs:
+        """Return the inputs with the ids of scores that name their users or items themselves.
+
+        Raises `SettingError` if the caller gives them, too."""
+        for name in ids:
+            if getattr(self, name) is not None:
+                raise SettingError(
+                    f"{setting_ref(name)} names the {name} of scores, but these scores name them "
+                    "themselves; leave it out, or give the scores without ids."
+                )
+        return replace(self, **ids)
+
     @cached_property
     def available(self) -> frozenset[str]:
         """The names of the inputs that exist; "lists" if the source has recommendation lists."""
@@ -104,21 +116,25 @@ class InputTables:
         truth = read_interactions(inputs.truth, "truth", reads_times=inputs.reads_times)
         train = None if inputs.train is None else read_interactions(inputs.train, "train")
         candidates = inputs.candidates
-        tables = {"users": inputs.users, "items": inputs.items}
-        declared = frozenset(name for name in ("users", "items") if are_positions(tables[name]))
-        tables |= dict.fromkeys(declared)
-        for name, table in tables.items():
-            if table is not None and is_file(table):
-                tables[name] = read_table(table, name)
-        return cls(
+        tables = cls(
             truth,
             train,
             None if candidates is None else read_pairs(candidates, "candidates"),
-            users=tables["users"],
-            items=tables["items"],
+            users=None,
+            items=None,
             side=read_input_files(inputs.side, inputs.kinds) if inputs.side else {},
-            declared_positions=declared,
         )
+        return tables.with_ids(users=inputs.users, items=inputs.items)
+
+    def with_ids(self, **ids: Any) -> InputTables:
+        """Return the tables with these `users` and `items`; files are read."""
+        declared = {name for name, given in ids.items() if are_positions(given)}
+        tables: dict[str, Any] = {}
+        for name, given in ids.items():
+            tables[name] = None if name in declared else given
+            if tables[name] is not None and is_file(given):
+                tables[name] = read_table(given, name)
+        return replace(self, declared_positions=self.declared_positions | declared, **tables)
 
     @property
     def interactions(self) -> list[InteractionTable]:

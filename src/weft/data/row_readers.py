@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data.frames import open_frame
+from weft.data.frames import library_of, open_frame
 from weft.data.interactions import InteractionTable
 from weft.data.precision import find_inexact, has_large_numbers, inexact_integers
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.readers.role_assignment import ROLES_OF_USE
-from weft.data.readers.roles import ID_ROLES, find_column, find_column_name
+from weft.data.readers.roles import ID_ROLES, check_unique_columns, find_column, find_column_name
 from weft.data.topk_items import TopKItems
 from weft.data.vocabulary import id_series, series_of_ids
-from weft.errors import InputError, setting_ref
+from weft.errors import InputError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -123,13 +123,22 @@ def _read_frame(frame: Any, where: str, roles: tuple[str, ...]) -> RowTable:
     return replace(table, unused_columns=unused, errors=(*table.errors, *errors))
 
 
+def check_list_frame(data: Any) -> None:
+    """Raise `InputError` for a frame in memory that has no items and is therefore no list."""
+    if library_of(data) in ("polars", "pandas") and type(data).__name__ == "DataFrame":
+        columns = [str(name) for name in data.columns]
+        check_unique_columns(columns, "source")
+        _check_list_columns(data, columns, "source")
+
+
 def _check_list_columns(frame: Any, columns: list[str], where: str) -> None:
-    if not any(find_column_name(columns, role, where) for role in ID_ROLES):
+    if find_column_name(columns, "item", where) is None:
+        shown = ", ".join(map(repr, columns[:6])) + (", ..." if len(columns) > 6 else "")
         raise InputError(
-            f"{where} is a {type(frame).__name__} with the columns {columns}. It is read as "
+            f"{where} is a {type(frame).__name__} with the columns {shown}. It is read as "
             "recommendation lists: expected the columns 'user', 'item' and, if there is one, "
-            "'score' or 'rank'. Scores [users, items] are given as an array: frame.to_numpy(), "
-            f"with {setting_ref('users')} and {setting_ref('items')}."
+            "'score' or 'rank'. Scores with a row per user and a column per item are given as "
+            "weft.Scores(frame)."
         )
 
 

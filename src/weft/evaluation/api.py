@@ -104,7 +104,8 @@ def evaluate(
     """Evaluate a model in one pass over its users.
 
     source
-        Scores `[users, items]` (torch, NumPy), `weft.Factors`, a callable `users -> scores`, or an
+        Scores `[users, items]` (torch, NumPy, the path of a `.npy`, `.npz`, `.pt` or `.safetensors`
+        file), `weft.Scores` with their ids, `weft.Factors`, a callable `users -> scores`, or an
         object with `score(users)`. If it also has a parameter `items`, `score(users, items)` is
         called where only some items of each user are needed. Or recommendation lists: a polars or
         pandas frame (user, item, and a score, a rank or neither), `{user: [items]}` with the best

@@ -10,6 +10,7 @@ import torch
 from weft.data.dataset import DatasetBuilder, GlobalStats
 from weft.data.evaluation_inputs import EvaluationInputs
 from weft.data.forks import check_fork
+from weft.data.row_readers import check_list_frame
 from weft.data.sources import ListSource, open_source
 from weft.data.team import open_team
 from weft.data.threads import count_threads, one_thread
@@ -73,6 +74,7 @@ class PreparedEvaluation:
             settings = settings.model_copy(
                 update={"name": EvaluationSettings.from_options(name=name).name}
             )
+        check_list_frame(source)
         if inputs.has_lists and settings.candidates != "listed":
             _check_trait(classes, "needs_all_scores", ALL_SCORES)
         device = None if settings.device is None else _find_device(settings.device)

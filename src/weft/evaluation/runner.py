@@ -308,6 +308,8 @@ class EvaluationRun:
         )
         counts = {name: count for name, count in self.counts.items() if name not in _INTERNAL}
         files = {name: file.path for name, file in dataset.files.items() if file.path is not None}
+        if dataset.source.path is not None:
+            files = {"source": dataset.source.path, **files}
         reads_max_rating = MAX_RATING in self.evaluator.metric_set.needs
         return RunReport(
             name=self.settings.name or _source_name(dataset),
@@ -352,7 +354,8 @@ class EvaluationRun:
 def _source_name(dataset: EvaluationData) -> str:
     """Return the name of a model without one: that of its file, or its kind."""
     file = dataset.files.get("source")
-    name = "" if file is None or file.path is None else Path(file.path).name.partition(".")[0]
+    path = dataset.source.path if file is None else file.path
+    name = "" if path is None else Path(path).name.partition(".")[0]
     return name or dataset.source.kind
 
 

@@ -10,6 +10,8 @@ from weft._choices import FileFormat, IdType, choices
 from weft.data.readers.roles import MAIN_ROLES, ROLES
 from weft.errors import SettingError, check_choice, did_you_mean, setting_ref
 
+# Files of score matrices and factors, which are no tables.
+MATRIX_SUFFIXES = (".npy", ".npz", ".pt", ".pth", ".safetensors")
 SPACES = " "  # any number of spaces and tabs
 _SEPARATOR_NAMES = {
     "tab": "\t",
@@ -87,6 +89,13 @@ class File:
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
+
+
+def is_matrix_file(data: object) -> bool:
+    """True for the path of a file with a score matrix or factors."""
+    if isinstance(data, File):
+        return data.format is None and is_matrix_file(data.path)
+    return isinstance(data, (str, Path)) and Path(data).suffix.lower() in MATRIX_SUFFIXES
 
 
 def _check_separator(separator: object) -> str:

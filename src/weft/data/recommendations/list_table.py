@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from weft.data.frames import is_frame
 from weft.data.interactions import InteractionTable
+from weft.data.readers.file_settings import is_matrix_file
 from weft.data.readers.files import FileTable, is_file
 from weft.data.readers.roles import COLUMNS
 from weft.data.recommendations.encoded_lists import EncodedLists
@@ -46,6 +47,8 @@ def code_type(vocabulary: Vocabulary) -> type[np.signedinteger[Any]]:
 
 def are_lists(data: Any) -> bool:
     """True if a source of this type is read as recommendation lists."""
+    if is_matrix_file(data):
+        return False
     return isinstance(data, (Mapping, TopKItems)) or is_frame(data) or is_file(data)
 
 

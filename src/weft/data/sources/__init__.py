@@ -7,15 +7,17 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from weft.data.readers.file_settings import is_matrix_file
 from weft.data.recommendations import are_lists
 from weft.data.sources.base import Source
 from weft.data.sources.factors import Factors
 from weft.data.sources.list_source import ListSource
 from weft.data.sources.matrix import ScoreMatrix
 from weft.data.sources.model import Model
+from weft.data.sources.named_scores import Scores
 from weft.errors import InputError
 
-__all__ = ["Factors", "ListSource", "Model", "ScoreMatrix", "Source", "open_source"]
+__all__ = ["Factors", "ListSource", "Model", "ScoreMatrix", "Scores", "Source", "open_source"]
 
 
 def open_source(data: Any, memory: int | None = None) -> Source | ListSource:
@@ -25,6 +27,10 @@ def open_source(data: Any, memory: int | None = None) -> Source | ListSource:
     """
     if isinstance(data, (Factors, ScoreMatrix, Model, ListSource)):
         return data
+    if is_matrix_file(data):
+        return Scores(data).open()
+    if isinstance(data, Scores):
+        return data.open()
     if are_lists(data):
         return ListSource(data, memory)
     if isinstance(data, (Tensor, np.ndarray)):
@@ -39,7 +45,7 @@ def open_source(data: Any, memory: int | None = None) -> Source | ListSource:
         )
     raise InputError(
         f"cannot evaluate a {type(data).__name__}; expected scores as a [users, items] tensor or "
-        "array, weft.Factors(user_embeddings, item_embeddings), a callable users -> scores, an "
-        "object with score(users), or recommendation lists as a file or a frame (user, item, and a "
-        "score or a rank), {user: [items]} or weft.TopKItems(ids)."
+        "array, weft.Scores(frame), weft.Factors(user_embeddings, item_embeddings), a callable "
+        "users -> scores, an object with score(users), or recommendation lists as a file or a "
+        "frame (user, item, and a score or a rank), {user: [items]} or weft.TopKItems(ids)."
     )

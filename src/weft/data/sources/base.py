@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from copy import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +24,8 @@ class Source(Protocol):
     `num_users` is None if the source can score any user; `num_items` is None until the first
     scores are known. `has_scores_in_memory`: `scores` returns views, so that a batch takes no
     memory. `supports_item_subsets`: `scores_for_items` computes only the requested scores.
+    `user_ids` and `item_ids` are the ids of the rows and columns if the source has them, `path` its
+    file.
     """
 
     kind: str
@@ -30,6 +33,9 @@ class Source(Protocol):
     num_items: int | None
     has_scores_in_memory: bool
     supports_item_subsets: bool
+    user_ids: Any
+    item_ids: Any
+    path: str | None
 
     def scores(self, start: int, stop: int, users: Any, items: Any = None) -> Tensor:
         """Return the scores `[stop - start, items]` of rows `start` to `stop - 1`.
@@ -52,6 +58,19 @@ class Source(Protocol):
     def fingerprint(self) -> str | None:
         """Return a digest of the scores; None if they cannot be read without computing them."""
         ...
+
+
+def own_ids(source: Source) -> dict[str, Any]:
+    """Return the ids of the rows (`users`) and of the columns (`items`) that a source has."""
+    ids = {"users": source.user_ids, "items": source.item_ids}
+    return {name: given for name, given in ids.items() if given is not None}
+
+
+def without_own_ids(source: Source) -> Source:
+    """Return the source without the ids of its rows and columns."""
+    source = copy(source)
+    source.user_ids = source.item_ids = None
+    return source
 
 
 def check_scores(scores: Any, what: str) -> None:

@@ -34,6 +34,9 @@ class Factors:
     """
 
     kind = "factors"
+    user_ids: Any = None
+    item_ids: Any = None
+    path: str | None = None
     has_scores_in_memory = False
     supports_item_subsets = True
 

@@ -25,6 +25,7 @@ class ListSource:
     num_users: int | None = None  # lists name their users and items themselves
     num_items: int | None = None
     has_scores_in_memory = False
+    path: str | None = None  # of a file that is no table
 
     def __init__(self, data: Any, memory: int | None = None) -> None:
         self.table = open_lists(data, memory)

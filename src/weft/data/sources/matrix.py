@@ -21,6 +21,9 @@ class ScoreMatrix:
     Masked cells of a NumPy masked array are -inf."""
 
     kind = "score matrix"
+    user_ids: Any = None
+    item_ids: Any = None
+    path: str | None = None
     supports_item_subsets = True
 
     def __init__(self, scores: Any) -> None:

@@ -31,6 +31,9 @@ class Model:
 
     kind = "model"
     has_scores_in_memory = False
+    user_ids: Any = None
+    item_ids: Any = None
+    path: str | None = None
 
     def __init__(self, model: Any) -> None:
         self._model = model

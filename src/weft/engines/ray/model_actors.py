@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from weft.data.readers.file_settings import is_matrix_file
 from weft.data.recommendations import are_lists
-from weft.data.sources import Factors, Model, open_source
+from weft.data.sources import Factors, Model, Scores, open_source
 from weft.data.sources.matrix import ScoreMatrix
 from weft.engines.partitioned.partitions import Partition
 from weft.engines.partitioned.user_split import hash_checksum, split_by_user
@@ -31,7 +32,7 @@ from weft.engines.ray.ray_partitions import (
     split_error,
     unwrap_ray_errors,
 )
-from weft.errors import InputError
+from weft.errors import InputError, setting_ref
 from weft.evaluation.progress import ShowProgress
 
 if TYPE_CHECKING:
@@ -248,6 +249,12 @@ def check_source(source: Any) -> None:
                 f"the class {source.__name__} has no method 'score'; expected score(users), or "
                 "score(users, items)."
             )
+    elif isinstance(source, Scores) or is_matrix_file(source):
+        raise InputError(
+            "source has scores or factors with their ids, or is a file of them, in this process; "
+            "evaluate it here with weft.evaluate. On Ray, give weft.Factors, with "
+            f"{setting_ref('items')} for its items."
+        )
     elif not are_lists(source) and isinstance(open_source(source), ScoreMatrix):
         raise InputError(
             "source is a matrix of scores in the memory of this process; evaluate it here with "
