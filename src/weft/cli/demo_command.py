@@ -40,6 +40,7 @@ def demo(
         step("loading torch")
         from weft.cli.demo import demo_files, demonstration
         from weft.report.result_folder import save_results
+        from weft.report.terminal.console_text import paragraph
 
         found = demonstration.run(step)
     inputs = {out / name: text for name, text in demo_files.input_files(found).items()}
@@ -57,7 +58,7 @@ def demo(
     tables = f"{', '.join(map(str, files))} (with values per user)"
     print_written(console, [tables, *page])
     names = ", ".join(path.name for path in inputs)
-    console.print(f"Data, in {out}: {names}", markup=False, highlight=False)
+    console.print(paragraph(f"Data, in {out}: {names}", console.width), soft_wrap=True)
     if not page:
         console.print(f"Not written: report.html; {missing_extra}", soft_wrap=True, markup=False)
     for path in page:

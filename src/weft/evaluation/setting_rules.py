@@ -1,4 +1,4 @@
-"""Rules of settings: validation of single ones, rules between them, and between them and inputs.
+"""Rules of settings: validation of single ones, and rules between them.
 
 Also how the command line and YAML spell a setting (`Option`).
 """
@@ -6,7 +6,7 @@ Also how the command line and YAML spell a setting (`Option`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,7 +15,6 @@ from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, Wi
 
 from weft._choices import CandidatePool, choices
 from weft.errors import (
-    MissingInput,
     SettingError,
     UnknownParameter,
     WeftError,
@@ -318,94 +317,4 @@ def estimator_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
             f"{chosen} holds for negatives that are drawn uniformly; with "
             f"{setting_ref('negative_sampling', 'popularity')} there is no estimate. Give "
             f"{setting_ref('negative_sampling', 'uniform')}, or leave the estimator out."
-        )
-
-
-def target_conflicts(
-    settings: EvaluationSettings, available: Collection[str] | None
-) -> Iterator[WeftError]:
-    """Yield an error for each option that excludes metrics of some relevant items."""
-    targets = setting_ref("targets", settings.targets)
-    if settings.estimator is not None:
-        part = targets if settings.targets != "all" else setting_ref("item_slices")
-        yield SettingError(
-            f"{setting_ref('estimator', settings.estimator)} takes every listed item that is not "
-            f"relevant for a sampled negative, but with {part} some are relevant items that do not "
-            "count; leave one of the two out."
-        )
-    if settings.targets == "all":
-        return
-    if available is not None and "train" not in available:
-        yield MissingInput(
-            f"{targets} needs {setting_ref('train')}, the interactions that are repeated."
-        )
-    if settings.targets == "repeated" and _masks_seen(settings, available):
-        yield SettingError(
-            f"{targets} counts items of the user's train, which {setting_ref('mask_seen', True)} "
-            f"removes from the ranking: none could be hit. Give {setting_ref('mask_seen', False)}."
-        )
-
-
-def _masks_seen(settings: EvaluationSettings, available: Collection[str] | None) -> bool:
-    """Return True if seen items are masked; "auto" masks those of scores."""
-    has_scores = available is not None and "lists" not in available
-    return settings.mask_seen is True or (settings.mask_seen == "auto" and has_scores)
-
-
-def input_conflicts(
-    settings: EvaluationSettings, available: Collection[str]
-) -> Iterator[WeftError]:
-    """Yield an error for each option that needs an input that is not available."""
-    if settings.candidates == "listed" and "lists" not in available:
-        yield SettingError(
-            f"{setting_ref('candidates', 'listed')} is about recommendation lists; scores rank "
-            f"all items, or {setting_ref('candidates')} of each user."
-        )
-    if settings.candidates == "given" and "candidates" not in available:
-        yield MissingInput(
-            f"{setting_ref('candidates', 'given')} needs the candidates of each user; give "
-            "them as a file or a table (user, item)."
-        )
-    if "train" not in available:
-        yield from _train_conflicts(settings)
-    if settings.feature_separator is not None and "item_features" not in available:
-        yield MissingInput(
-            f"{setting_ref('feature_separator', settings.feature_separator)} needs "
-            f"{setting_ref('item_features')}, whose values it splits."
-        )
-    if "lists" not in available:
-        yield from _list_conflicts(settings)
-
-
-def _train_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
-    """Yield an error for each option that needs train, if it is not available."""
-    needs_train = f"needs {setting_ref('train')}"
-    if settings.candidates in ("cold", "warm"):
-        yield MissingInput(
-            f"{setting_ref('candidates', settings.candidates)} {needs_train}, the interactions "
-            "that make an item warm."
-        )
-    if settings.negative_sampling == "popularity":
-        yield MissingInput(
-            f"{setting_ref('negative_sampling', 'popularity')} {needs_train}, whose "
-            "interactions are counted."
-        )
-    if settings.mask_seen is True:
-        yield MissingInput(
-            f"{setting_ref('mask_seen', True)} {needs_train}, the interactions whose items "
-            "are masked."
-        )
-
-
-def _list_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
-    """Yield an error for each option about positions of lists, if there are scores."""
-    if settings.duplicates != "error":
-        yield SettingError(
-            f"{setting_ref('duplicates', settings.duplicates)} is about recommendation lists; "
-            "scores have one position for each user and item."
-        )
-    if settings.unknown_items == "miss":
-        yield SettingError(
-            f"{setting_ref('unknown_items', 'miss')} is about recommendation lists; scores are "
-            "those of the items of the catalogue."
         )

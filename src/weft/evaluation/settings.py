@@ -21,6 +21,7 @@ from pydantic_core import PydanticUndefined
 
 from weft._choices import choices
 from weft.errors import WeftError
+from weft.evaluation.input_rules import input_conflicts, target_conflicts
 from weft.evaluation.sampling_settings import empty_position_conflicts, sampling_conflicts
 from weft.evaluation.setting_defaults import find_updates
 from weft.evaluation.setting_fields import SettingFields
@@ -28,9 +29,7 @@ from weft.evaluation.setting_rules import (
     Option,
     SettingField,
     estimator_conflicts,
-    input_conflicts,
     setting_error,
-    target_conflicts,
     threshold_conflict,
 )
 
