@@ -297,6 +297,7 @@ def test_compare_prints_only_the_requested_format(demo, call):
     ("arguments", "message"),
     [
         (["metrics", "nDGC"], "Did you mean 'nDCG'?"),
+        (["metrics", "foo bar"], "no metric named 'foo bar'"),
         (["compare", "a.json", "b.json"], "a.json: there is no such file"),
         (["compare", "weft-demo/factors.json"], "at least two results"),
         (
@@ -1349,6 +1350,7 @@ def test_version_help_and_list(tmp_path, call):
         "nDCG@k" in listed and "GAUC" in listed and "higher" in listed and "closer to 1" in listed
     )
     assert "\naccuracy " in listed and "\nmulti-objective" in listed
+    assert "HitRate@k" in call("metrics", "hit rate", cwd=tmp_path).stdout
 
 
 def is_tidy(text, width=80):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from weft._input_kinds import split_column
 from weft.config import load
-from weft.config.sections import split_column
 from weft.metrics import registry
 from weft.metrics.profiles import PROFILES
 from weft.metrics.registry import built_in_metrics, find_metric

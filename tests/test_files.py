@@ -891,6 +891,7 @@ def test_rejects_broken_parquet(tmp_path):
             "row 4: user",
         ),
         (LISTS.rename({"user": "visiter"}), "'visiter'.*Did you mean 'visitor'"),
+        (LISTS.with_columns(item=pl.concat_list("item")), "write a row for each item of a list"),
     ):
         frame.write_parquet(path)
         with pytest.raises(InputError, match=says):
@@ -1414,3 +1415,9 @@ def test_strings_become_codes_of_their_sorted_values(order, tmp_path):
         assert columns[name].dtype == pl.Enum(frame[name].unique().sort())
     assert columns["score"].to_list() == scores
     assert all(column.n_chunks() == 1 for column in columns.values())
+
+
+def test_suggests_no_column_of_another_role():
+    table = pl.DataFrame({"user_id": ["a"], "rating": [1], "timestamp": [2]})  # rating ~ asin
+    with pytest.raises(InputError, match=r"'asin'\)\. Rename the column"):
+        weft.evaluate({"a": ["x"]}, table, metrics="MRR@1")

@@ -332,3 +332,14 @@ def test_junit_names_every_gate_and_model():
     failures = [case.find("failure") for case in cases]
     assert failures[0] is None and failures[1].get("message") == "nDCG@10 0.2 >= 0.3"
     assert "difference -0.1" in failures[1].text
+
+
+def test_outcomes_without_a_test_show_the_values(tmp_path):
+    user_result("old", [0.1, 0.3, 0.5]).save(tmp_path / "old.json")
+    new = replace(user_result("new", [0.2, 0.4, 0.6]), per_user=None)
+    outcome, _ = judge("nDCG@10 not worse than old.json", new, folder=tmp_path)
+    assert not outcome.passed and "no values per user" in outcome.detail
+    assert outcome.comparison == "0.4 not worse than 0.3 (old.json)"
+    grouped = user_result("new", [0.2, 0.4], groups=["F", "M"])
+    outcome, _ = judge("nDCG@10[gender=X] >= 0.1", grouped, slices=["gender"])
+    assert not outcome.passed and outcome.comparison == "nan >= 0.1"

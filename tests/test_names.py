@@ -271,3 +271,16 @@ def test_replaces_the_cutoff_of_a_spec():
     assert parse_name("F1(beta=2)@3").with_cutoff(7) == parse_name("F1(beta=2)@7") and parse_name(
         "F1@3"
     ).with_cutoff(None) == parse_name("F1")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("alpha_nDCG(alpha=2)@3", "alpha_nDCG: alpha=2; it must"),
+        ("Precision(relevance_threshold=-1)@3", "Precision: relevance_threshold=-1; it must"),
+    ],
+)
+def test_parameters_are_no_settings_of_the_command_line(name, message):
+    with pytest.raises(SettingError) as error:
+        weft.evaluate({"a": [1]}, {"a": [1]}, metrics=name, item_features={1: ["x"]})
+    assert message in error.value.render(lambda setting, value: f"--{setting} {value}")

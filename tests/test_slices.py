@@ -574,3 +574,22 @@ def test_slices_of_metrics_without_a_value_per_user_are_empty(metric, tmp_path):
     assert weft.load_result(tmp_path / "model.json").slices.is_empty()
     assert slice_tables([result], 80) == [] and "slice" not in to_markdown([result])
     assert "<html" in result.to_html()
+
+
+def test_a_slice_is_a_column_of_a_file(tmp_path):
+    users = tmp_path / "users.csv"
+    users.write_text("user,gender,age\na,F,20\nb,M,40\n")
+    lists, truth = {"a": ["x"], "b": ["y"]}, {"a": ["x"], "b": ["x"]}
+    result = weft.evaluate(
+        lists,
+        truth,
+        metrics="HitRate@1",
+        slices={"gender": f"{users}:gender", "age": {"of": f"{users}:age", "by": "bins(30)"}},
+    )
+    rows = result.slices.select("slice", "group", "value").rows()
+    assert rows == [
+        ("gender", "F", 1),
+        ("gender", "M", 0),
+        ("age", "up to 29", 1),
+        ("age", "30 and more", 0),
+    ]

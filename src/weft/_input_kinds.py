@@ -8,10 +8,19 @@ does not load torch.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from weft.errors import SettingError
+
+_FILE_COLUMN = re.compile(r"(.+\.[A-Za-z0-9]+):([^:/\\]+)")
+
+
+def split_column(text: str) -> tuple[str, str | None]:
+    """Return the path and the column of `users.csv:gender`; None if the text is only a path."""
+    found = _FILE_COLUMN.fullmatch(text.strip())
+    return (found[1], found[2]) if found else (text, None)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -29,7 +29,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,19 @@ def render(message: str, style: Callable[[str, str], str] = python_style) -> str
     return escape_controls(
         _REFERENCE.sub(lambda reference: style(reference[1], reference[2]), message)
     )
+
+
+def name_parameters(message: str, names: Container[str]) -> str:
+    """Return the message with references to these names printed as parameters, `alpha=2`.
+
+    A parameter of a metric can have the name of a setting, of which other interfaces have another
+    spelling.
+    """
+
+    def print_parameter(reference: re.Match[str]) -> str:
+        return python_style(*reference.groups()) if reference[1] in names else reference[0]
+
+    return _REFERENCE.sub(print_parameter, message)
 
 
 class WeftError(Exception):

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from weft._choices import CandidatePool, choices
-from weft._input_kinds import BUILT_IN_INPUTS, SIDE_INPUTS
+from weft._input_kinds import BUILT_IN_INPUTS, SIDE_INPUTS, split_column
 from weft.config.document import parse_repr
 from weft.config.evaluation_section import ITEM_RULE
-from weft.config.sections import DataFiles, split_column
+from weft.config.sections import DataFiles
 from weft.errors import SettingError, did_you_mean, python_style
 from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.names import unquoted_characters

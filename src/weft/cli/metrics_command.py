@@ -78,7 +78,8 @@ def metrics(
     is_filtered = any(option is not None for option in (family, needs, have))
     found = all_metrics() if name is None else []
     if name is not None:
-        text = parse_name(name).name  # of nDCG@10, too
+        is_phrase = all(word.isalnum() for word in name.split())  # "hit rate" is no name
+        text = name if is_phrase else parse_name(name).name  # of nDCG@10, too
         is_metric = any(metric.__name__.casefold() == text.casefold() for metric in all_metrics())
         found = [] if is_metric and not is_filtered else search_metrics(text)
         if not found:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from weft._choices import Alternative, CorrectionFamily
+from weft._input_kinds import split_column
 from weft.config.document import show
 from weft.config.sections import (
     Bool,
@@ -23,7 +24,6 @@ from weft.config.sections import (
     is_text,
     locate,
     read_bool,
-    split_column,
 )
 from weft.errors import SettingError, check_float, setting_ref
 from weft.evaluation.setting_rules import one_of, split_candidates

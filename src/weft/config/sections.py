@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 REPORT_SUFFIXES = (".html", ".htm")
 ENGINES = choices(EngineName)
-_FILE_COLUMN = re.compile(r"(.+\.[A-Za-z0-9]+):([^:/\\]+)")
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -82,12 +80,6 @@ def locate(value: Any, info: ValidationInfo, *, expected: str) -> Path:
         raise ValueError(f"got {show(value)}, expected {expected}.")
     folder: Path = (info.context or {}).get("folder", Path())
     return folder / from_home(value)
-
-
-def split_column(text: str) -> tuple[str, str | None]:
-    """Return the path and the column of `users.csv:gender`; None if the text is only a path."""
-    found = _FILE_COLUMN.fullmatch(text.strip())
-    return (found[1], found[2]) if found else (text, None)
 
 
 def column_roles() -> tuple[str, ...]:

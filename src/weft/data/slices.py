@@ -9,17 +9,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from weft._input_kinds import split_column
 from weft.data.devices import DeviceColumn
 from weft.data.interactions import Interactions
 from weft.data.labels import GroupNames, Labels, read_labels
 from weft.data.popularity import Train
-from weft.data.readers.files import is_file, read_table
+from weft.data.readers.files import File, is_file, read_table
 from weft.data.sorted_values import SortedArray, SortedValues
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError, MissingInput, SettingError, did_you_mean, setting_ref
@@ -130,6 +132,9 @@ class UserSlice:
 
 def read_slice_labels(data: Any, where: str, ids: Vocabulary, num_in_order: int) -> Labels:
     """Return the label of each user or item of a slice; see `labels.read_labels`."""
+    path, column = split_column(data) if isinstance(data, str) else (data, None)
+    if column is not None:
+        data = File(Path(path), columns={"label": column})
     if is_file(data):
         use = "user_groups" if ids.kind == "user" else "item_clusters"
         data = read_table(data, where, use=use)

@@ -22,6 +22,7 @@ from weft.errors import (
     check_threshold,
     check_type,
     did_you_mean,
+    name_parameters,
     setting_ref,
 )
 from weft.metrics import declarations
@@ -136,7 +137,7 @@ def find_metric(name: str) -> type[BaseMetric]:
         raise UnknownMetric(
             f"there is no metric named {name!r}.{suggestion} weft metrics lists all. A metric of "
             "your own joins with @weft.register; commands find it in an installed package, or in "
-            "custom_modules of a configuration."
+            "the modules of --custom-modules and custom_modules of a configuration."
         )
     return metric
 
@@ -188,16 +189,17 @@ def build_metric(
         arguments["inputs"] = inputs
     if not standalone:
         arguments["standalone"] = False
-    if "relevance_threshold" in arguments:
-        arguments["own_threshold"] = check_threshold(arguments.pop("relevance_threshold"))
     try:
+        if "relevance_threshold" in arguments:
+            arguments["own_threshold"] = check_threshold(arguments.pop("relevance_threshold"))
         with author_errors():
             return metric(**arguments, **settings)
     except SettingError as error:
         if metric.__name__ in str(error) or isinstance(error, UnknownMetric):
             raise
         # Say which of the metrics is concerned.
-        raise type(error)(f"{metric.__name__}: {error.args[0]}") from None
+        message = name_parameters(error.message, {*signature, "relevance_threshold"})
+        raise type(error)(f"{metric.__name__}: {message}") from None
 
 
 def _read_arguments(spec: MetricSpec, metric: type[BaseMetric]) -> dict[str, Any]:

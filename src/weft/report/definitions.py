@@ -89,10 +89,12 @@ def search_metrics(text: str) -> list[type[BaseMetric]]:
     known = all_metrics()
     if aliased := aliased_metrics(text, [metric.__name__ for metric in known]):
         return [metric for metric in known if metric.__name__ in aliased]
+    name = "".join(text.split())  # "hit rate" is HitRate
     return [
         metric
         for metric in known
-        if text.casefold() in f"{metric.__name__} {describe(metric).summary}".casefold()
+        if name.casefold() in metric.__name__.casefold()
+        or text.casefold() in f"{metric.__name__} {describe(metric).summary}".casefold()
     ]
 
 

@@ -128,12 +128,26 @@ def _judge(gate: Gate, result: Result) -> GateOutcome:
             return judge_claim(gate, gate.claim, result, name)
         value = find_value(gate, result, name)
     except NotComparable as error:  # the results of the run are not lost for it
-        return GateOutcome(gate, result.name, label, math.nan, math.nan, False, str(error))
-    bound = gate.number
-    if gate.baseline is not None:
-        bound = gate.apply_tolerance(find_value(gate, gate.baseline, gate.name))
-    assert bound is not None
+        value, bound = _value_or_nan(gate, result, name), _bound_or_nan(gate)
+        return GateOutcome(gate, result.name, label, value, bound, False, str(error))
+    bound = _bound_or_nan(gate)
     undefined = describe_undefined(gate, value, bound)
     passed = not undefined and bool(COMPARE[gate.sign](value, bound))
     detail = undefined or f"difference {value - bound:+.3g}"
     return GateOutcome(gate, result.name, label, value, bound, passed, detail)
+
+
+def _value_or_nan(gate: Gate, result: Result, name: str) -> float:
+    try:
+        return find_value(gate, result, name)
+    except NotComparable:
+        return math.nan
+
+
+def _bound_or_nan(gate: Gate) -> float:
+    """Return the number of a gate, or the value of its file; NaN if the file has none."""
+    if gate.baseline is None:
+        assert gate.number is not None
+        return gate.number
+    value = _value_or_nan(gate, gate.baseline, gate.name)
+    return value if gate.claim is not None else gate.apply_tolerance(value)

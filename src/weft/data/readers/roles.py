@@ -79,7 +79,8 @@ def find_column(columns: list[str], role: str, where: str, *, hint: str = "") ->
     if name is not None or role not in ID_ROLES:
         return name
     hint = hint or f"Rename the column that holds the {role} ids."
-    similar = next(filter(None, (did_you_mean(column, COLUMNS[role]) for column in columns)), "")
+    others = (name for name in columns if fold(name) not in KNOWN)  # no names of other roles
+    similar = next(filter(None, (did_you_mean(name, COLUMNS[role]) for name in others)), "")
     raise InputError(
         f"{where} has the columns {columns}; expected one named {COLUMNS[role][0]!r}"
         f" (or {', '.join(map(repr, COLUMNS[role][1:]))}).{similar} {hint}"

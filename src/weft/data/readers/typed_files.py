@@ -163,7 +163,8 @@ def describe_wrong_type(role: str, dtype: Any) -> str:
 
     is_string = dtype in (pl.String, pl.Categorical) or isinstance(dtype, pl.Enum)
     if role in ID_ROLES and not (dtype.is_integer() or is_string):
-        return f"{role} ids are integers or strings"
+        rows = "; write a row for each item of a list" if dtype == pl.List else ""
+        return f"{role} ids are integers or strings{rows}"
     if is_number_role(role) and not (dtype.is_numeric() or dtype == pl.Boolean):
         return f"a {role} must be a number"
     return ""
