@@ -62,6 +62,14 @@ VALUES = {
             {"nobody": {}, "all": dict.fromkeys(range(USERS), 1.5)},
         ]
     ),
+    "item_slices": st.sampled_from(
+        [
+            None,
+            {"half": {item: "ab"[item % 2] for item in range(1, ITEMS)}},
+            {"popularity": "quantiles(3)", "tail": "head_tail"},
+            {"again": "targets"},
+        ]
+    ),
     "feature_separator": st.sampled_from([None, "|"]),
     "name": st.sampled_from([None, "a model"]),
     "batch_size": st.sampled_from([None, 1, 3]),
