@@ -124,25 +124,30 @@ def _wins_in_order(topk: TopK, negatives: NegativesAbove) -> tuple[Tensor, Tenso
     order = torch.where(negatives.is_ranked, negatives.above + negatives.at_least, limit - 1)
     ranks = rank_in_rows(order, relevant, limit)
     others = torch.where(negatives.is_ranked, negatives.at_least - negatives.above, 0)
-    if topk.batch.is_host_readable and not others.any():
-        return (topk.k - negatives.above[:, None]).clamp(min=0), ranks
+    wins = (topk.k - negatives.above[:, None]).clamp(min=0)
+    tied = torch.arange(len(others), device=others.device)
+    if topk.batch.is_host_readable:
+        tied = others.nonzero().flatten()
+    if len(tied) == 0:
+        return wins, ranks
     keys = relevant.rows * limit + order
     ordered = keys.sort().values
     first, stop = (torch.searchsorted(ordered, keys, right=right) for right in (False, True))
     number = ranks - (first - relevant.offsets.index_select(0, relevant.rows))
-    columns = (number, stop - first, negatives.above, others)
-    most = int(others.amax()) if topk.batch.is_host_readable else num_items
-    j = torch.arange(min(topk.cutoffs[-1], most + 1), device=keys.device).to(topk.k.dtype)
-    tiles = zip(*(torch.split(one[:, None], _TILE_VALUES // len(j) + 1) for one in columns))
-    return torch.cat([_expected_wins(topk, j, tile) for tile in tiles]), ranks
+    columns = (one[tied, None] for one in (number, stop - first, negatives.above, others))
+    tiles = zip(*(torch.split(one, _TILE_VALUES // topk.cutoffs[-1] + 1) for one in columns))
+    wins[tied] = torch.cat([_expected_wins(topk, tile) for tile in tiles])
+    return wins, ranks
 
 
-def _expected_wins(topk: TopK, j: Tensor, columns: tuple[Tensor, ...]) -> Tensor:
+def _expected_wins(topk: TopK, columns: tuple[Tensor, ...]) -> Tensor:
     """Return the mean number of the first k negatives below hits, `[n, cut-offs]`.
 
     Columns `[n, 1]`: the number of a hit among the relevant items tied with it, their number, the
-    negatives above and those tied. Of the latter j are above the hit, which all `j` are tried for.
+    negatives above and those tied. Of the latter, 0, 1, ... are above the hit.
     """
+    # As many for all items, since the order in which they are added depends on their number.
+    j = torch.arange(topk.cutoffs[-1], device=topk.k.device).to(topk.k.dtype)
     number, tied, above, others = (one.to(topk.k.dtype) for one in columns)
     chance = torch.exp(
         log_choose(number - 1 + j, j)
