@@ -214,7 +214,7 @@ def list_table_sums(
             weights=by_position[:last].expand_as(items).reshape(-1),
             is_shared=is_shared,
         )
-        return TableSums(sums.view(len(items), len(ends), -1).cumsum(1))
+        return TableSums(sums.view(len(items), len(ends), sums.shape[1]).cumsum(1))
 
     def sum_tiles() -> list[tuple[int, int, TableSums]]:
         rows = split_rows(topk.batch.size, topk.cutoffs[-1])
