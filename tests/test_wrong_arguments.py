@@ -126,7 +126,15 @@ INPUTS = {
     "metric_names": ["nDCG", "Recall"],
     "utopia_points": [1, 1],
     "nadir_points": [0, 0],
-    "max_grade": 5,
+    "metric": "nDCG",  # of IPS
+    "reference": [[1, 2], [3], [], [0]],
+}
+# Defaults that need other data than those of `INPUTS`.
+EXAMPLES = {
+    "ILD": {"distance": "category"},
+    "ILS": {"distance": "category"},
+    "ERR": {"max_grade": 5},
+    "nERR": {"max_grade": 5},
 }
 
 
@@ -141,7 +149,7 @@ def construct(metric):
     defaults = {name: one.default for name, one in found.items() if one.default is not one.empty}
     cutoff = {"k": 2} if needs_cutoff(metric) else {}
     declared = {name: INPUTS[name] for name in declared_inputs(metric) if name in INPUTS}
-    example = {} if metric.__name__ not in ("ILD", "ILS") else {"distance": "category"}
+    example = EXAMPLES.get(metric.__name__, {})
     return metric, {**defaults, **required, **declared, **cutoff, **example}
 
 

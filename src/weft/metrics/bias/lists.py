@@ -172,7 +172,8 @@ class ARP(_PopularityMetric):
         **settings: Any,
     ) -> None:
         super().__init__(k, users=users, **settings)
-        self.unseen = "skip" if unseen == "skip" else check_unseen(unseen)
+        is_skipped = isinstance(unseen, str) and unseen == "skip"
+        self.unseen = "skip" if is_skipped else check_unseen(unseen)
         self.normalize = check_choice("normalize", normalize, ("none", "interactions", "max"))
         if self.normalize != "none" and (isinstance(self.unseen, str) or self.unseen <= 1):
             self.bounds = (0.0, 1.0)
