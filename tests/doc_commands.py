@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import polars as pl
 
 from weft.cli import main
@@ -123,6 +124,9 @@ def write_data(folder):
             rows += [(*_names(user, item), f"{scores[item]:.4f}") for item in best]
         _write_csv(folder / f"{model}.csv", ("user", "item", "score"), rows)
     _write_csv(folder / "catalogue.csv", ("item",), [_names(0, item)[1:] for item in items])
+    _write_csv(folder / "rows.csv", ("user",), [_names(user, 0)[:1] for user in users])
+    scores = [[_draw(4, 0, user, item) for item in items] for user in users]
+    np.save(folder / "scores.npy", np.array(scores))
     (folder / "config.yaml").write_text(
         "evaluation:\n  metrics: [nDCG, Recall]\n  top_k: [10]\n"
         "data:\n  truth: {path: test.csv}\n  train: {path: train.csv}\n"

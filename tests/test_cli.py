@@ -911,7 +911,9 @@ def test_usage_errors_exit_with_2(folder, call):
             "--column user=visitor --column item=0",
             "columns: {user: visitor, item: 0}",
         ),
-        (("users",), "users=", "users"),
+        (("users",), "--users FILE", "data.users"),
+        (("items", "positions"), "--items positions", "data.items: positions"),
+        (("columns_of",), "columns_of=", "columns_of"),
     ],
 )
 def test_messages_spell_settings_as_the_interface_does(reference, on_the_command_line, in_yaml):

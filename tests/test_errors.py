@@ -141,7 +141,7 @@ SCORE_ERRORS = [
         "a pandas frame",
         lambda: evaluate(pd.DataFrame({"score": [1.0]})),
         InputError,
-        ["DataFrame", "read as recommendation lists", "to_numpy"],
+        ["DataFrame", "read as recommendation lists", "weft.Scores"],
     ),
     ("strings", lambda: evaluate(np.array([["a"]])), InputError, ["<U1", "must be numbers"]),
     ("objects", lambda: evaluate(np.array([[None]])), InputError, ["object", "must be numbers"]),

@@ -913,7 +913,7 @@ REFUSED = {
     "scores in a frame": (
         {"source": pl.DataFrame({"a": [0.5], "b": [0.1]})},
         InputError,
-        ["DataFrame with the columns", "read as recommendation lists", "to_numpy"],
+        ["DataFrame with the columns", "read as recommendation lists", "weft.Scores"],
     ),
     "a misspelt column": (
         {"source": frame(scroe=[1.0, 2.0, 3.0])},

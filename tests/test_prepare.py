@@ -164,7 +164,7 @@ def test_inputs_are_read_once(monkeypatch, tmp_path):
     monkeypatch.setattr(
         evaluation_inputs,
         "read_interactions",
-        lambda data, name: read.append(name) or original(data, name),
+        lambda data, name, **more: read.append(name) or original(data, name, **more),
     )
     path = tmp_path / "truth.csv"
     rows = [(user, item, rating) for user, row in TRUTH.items() for item, rating in row.items()]

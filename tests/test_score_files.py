@@ -1,6 +1,8 @@
 """Scores with their own ids: wide frames, and files of score matrices and factors."""
 
+import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 import weft
+from doc_commands import run_weft
 from weft.data.sources import open_source
 from weft.engines.ray.model_actors import check_source
 from weft.errors import InputError, MissingExtra, SettingError
@@ -23,6 +26,7 @@ TRUTH = pl.DataFrame({"user": [*USERS, *USERS], "item": [*ITEMS[:12], *ITEMS[8:]
 TRAIN = pl.DataFrame({"user": USERS, "item": ITEMS[4:16]})
 SETTINGS = {"train": TRAIN, "metrics": ["nDCG@5", "AUC", "Gini@5"]}
 IDS = {"users": USERS, "items": ITEMS}
+POSITIONS = {"users": "positions", "items": "positions"}
 
 
 def evaluate(source, **more):
@@ -234,6 +238,12 @@ def test_wrong_content(tmp_path, arrays, says):
         evaluate(tmp_path / "a.npz")
 
 
+def test_files_of_scores_have_no_columns(tmp_path):
+    np.save(tmp_path / "a.npy", SCORES)
+    with pytest.raises(SettingError, match="Give its path alone"):
+        evaluate(weft.File(tmp_path / "a.npy", columns={"user": 0}), **IDS)
+
+
 def test_damaged_and_unsafe_files(tmp_path):
     for suffix in sorted(set(SUFFIXES.values())):
         path = tmp_path / f"a{suffix}"
@@ -277,3 +287,94 @@ def test_ray_refuses_what_is_in_this_process(source):
         check_source(source)
     with pytest.raises(InputError, match=r"weft\.check reads recommendation lists"):
         weft.check(source, TRUTH)
+
+
+# --------------------------------------------------------------------------------------------------
+# The command line and YAML
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("als.npy", SCORES)
+    np.savez("pair.npz", user_factors=LEFT, item_factors=RIGHT, users=USERS, items=ITEMS)
+    TRUTH.write_csv("test.csv")
+    TRAIN.write_csv("train.csv")
+    pl.DataFrame({"user": USERS}).write_csv("rows.csv")
+    pl.DataFrame({"item": ITEMS}).write_csv("columns.csv")
+    rows = [(user, ITEMS[item], 1 / (1 + item)) for user in USERS for item in range(6)]
+    pl.DataFrame(rows, schema=["user", "item", "score"], orient="row").write_csv("pop.csv")
+    return tmp_path
+
+
+ROWS = ["--users", "rows.csv", "--items", "columns.csv"]
+COMMAND = ["evaluate", "--truth", "test.csv", "--train", "train.csv", "--out", "out"]
+
+
+def test_the_command_line_evaluates_scores(files, expected):
+    done = run_weft([*COMMAND, *ROWS, "--recs", "als.npy", "-m", "nDCG@5,AUC,Gini@5"])
+    assert done.code == 0, done.output
+    found = weft.load_result("out/als.json")
+    assert found == expected
+    assert found.provenance["configuration"]["data"]["users"].endswith("rows.csv")
+    sampled = ["--strategy", "sampled", "--num-negatives", "5"]
+    done = run_weft([*COMMAND, *ROWS, *sampled, "--recs", "als.npy", "-m", "nDCG@5,AUC,Gini@5"])
+    assert done.code == 0, done.output
+    expected = evaluate(SCORES, **IDS, strategy="sampled", num_negatives=5)
+    assert weft.load_result("out/als.json") == expected
+
+
+def test_yaml_evaluates_factors_with_their_ids(files):
+    Path("run.yaml").write_text(
+        "data: {truth: test.csv, train: train.csv}\nmodels: {pair: pair.npz}\noutput: out\n"
+        "evaluation: {metrics: [nDCG, AUC, Gini], top_k: 5}\n"
+    )
+    done = run_weft(["evaluate", "run.yaml"])
+    assert done.code == 0, done.output
+    assert weft.load_result("out/pair.json") == evaluate(weft.Factors(LEFT, RIGHT), **IDS)
+
+
+def test_scores_and_lists_in_one_run(files):
+    models = ["--recs", "als.npy", "--recs", "pop.csv", "-m"]
+    done = run_weft([*COMMAND, *ROWS, *models, "nDCG@5", "--keep-seen"])
+    assert done.code == 0, done.output
+    keep = {"metrics": "nDCG@5", "train": TRAIN, "mask_seen": False}
+    assert weft.load_result("out/als.json") == weft.evaluate(SCORES, TRUTH, **IDS, **keep)
+    assert weft.load_result("out/pop.json") == weft.evaluate("pop.csv", TRUTH, items=ITEMS, **keep)
+    done = run_weft([*COMMAND, *ROWS, *models, "AUC"])
+    assert done.code == 2 and "AUC needs the scores of all items" in done.output
+
+
+def test_positions_on_the_command_line(files):
+    pl.DataFrame({"user": [0, 1], "item": [3, 4]}).write_csv("numbers.csv")
+    command = ["evaluate", "--recs", "als.npy", "--truth", "numbers.csv", "-m", "AUC"]
+    done = run_weft(command)
+    assert done.code == 2 and "or --users positions, --items positions if" in done.output
+    positions = ["--users", "positions", "--items", "positions", "--out", "out"]
+    done = run_weft([*command, *positions])
+    assert done.code == 0, done.output
+    found = weft.load_result("out/als.json")
+    assert (
+        found["AUC"] == weft.evaluate(SCORES, {0: [3], 1: [4]}, **POSITIONS, metrics="AUC")["AUC"]
+    )
+    assert found.provenance["configuration"]["data"]["users"] == "positions"
+    Path("again.yaml").write_text(json.dumps(found.provenance["configuration"]))
+    assert run_weft(["evaluate", "again.yaml"]).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--recs", "pop.csv", "--users", "rows.csv"], "--users FILE names the rows of scores"),
+        (["--recs", "pair.npz", "--users", "rows.csv"], "these scores name them themselves"),
+        (
+            ["--recs", "als.npy", "--users", "columns.csv"],
+            "has 20 ids, but the scores have 12 rows",
+        ),
+        (["--recs", "als.npy", "--users", "absent.csv"], "there is no file or folder"),
+        (["--recs", "als.npy", "--engine", "spark"], "Spark evaluates recommendation lists"),
+    ],
+)
+def test_errors_of_the_command_line(files, words, says):
+    done = run_weft(["evaluate", "--truth", "test.csv", "-m", "nDCG@5", *words])
+    assert done.code == 2 and says in " ".join(done.output.split())

@@ -63,3 +63,8 @@ def choices(type_: Any) -> tuple[str, ...]:
     for argument in get_args(type_):
         names += (argument,) if isinstance(argument, str) else choices(argument)
     return names
+
+
+POSITIONS = "positions"  # the value of users= and items= for ids that are positions
+# Files of score matrices and factors, which are no tables.
+MATRIX_SUFFIXES = (".npy", ".npz", ".pt", ".pth", ".safetensors")

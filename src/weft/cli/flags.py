@@ -13,7 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from weft._choices import CandidatePool, choices
+from weft._choices import MATRIX_SUFFIXES, POSITIONS, CandidatePool, choices
 from weft._input_kinds import BUILT_IN_INPUTS, SIDE_INPUTS, split_column
 from weft.config.document import parse_repr
 from weft.config.evaluation_section import ITEM_RULE
@@ -27,6 +27,7 @@ _ROLES = {
     "recs": ("user", "item", "score", "rank"),
     "truth": ("user", "item", "rating", "timestamp"),
     "train": ("user", "item", "rating", "timestamp"),
+    "users": ("user",),
     "items": ("item",),
     **{name: (BUILT_IN_INPUTS[name].axis, "label") for name in SIDE_INPUTS},
     "candidates": ("user", "item"),
@@ -35,7 +36,7 @@ _ID_ROLES = ("user", "item")
 _INPUT_ROLES = (*_ID_ROLES, "value", "vector", "label", "score", "rank")  # of files of `--input`
 _BINARY_SUFFIXES = (
     *(".parquet", ".pq", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc"),
-    *(".npy", ".npz"),
+    *MATRIX_SUFFIXES,
 )
 _TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".inter", ".run", ".gz", ".zst", ".bz2", ".xz")
 _SUFFIXES = re.compile(
@@ -74,6 +75,8 @@ class FileFlags:
 
     def describe(self, kind: str, path: Path) -> dict[str, Any]:
         """Return a file of this kind as a configuration describes it."""
+        if kind == "recs" and path.suffix.lower() in MATRIX_SUFFIXES:
+            return {"path": str(path)}
         is_text = not any(suffix.lower() in _BINARY_SUFFIXES for suffix in path.suffixes[-2:])
         return _without_none(
             {
@@ -308,7 +311,7 @@ def command_line_style(name: str, value: str) -> str:
         return python_style(name, value)
     flag: str = next(text for text in option.opts if text.startswith("--"))
     if option.metavar == "PATH":
-        return f"{flag} FILE"
+        return f"{flag} {POSITIONS if value == repr(POSITIONS) else 'FILE'}"
     return _spell_option(flag, parse_repr(value), negation=option.secondary_opts)
 
 

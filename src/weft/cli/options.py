@@ -191,7 +191,8 @@ FILE_OPTIONS = [
         list[str] | None,
         "--recs",
         metavar="[NAME=]PATH",
-        help="Recommendation lists of a model; may be repeated.",
+        help="Recommendation lists of a model, or its scores or factors (.npy, .npz, .pt, "
+        ".safetensors); may be repeated.",
         rich_help_panel="Data",
     ),
     *(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from weft._choices import POSITIONS
 from weft._input_kinds import NAMED_INPUTS
 from weft.errors import SettingError, WeftError, render, setting_ref
 
@@ -18,7 +19,7 @@ Keys = tuple[str | int, ...]  # the path to a value: ("evaluation", "metrics", 2
 SettingStyle = Callable[[str, str], str]  # spells a setting and the repr of its value
 # Words that YAML reads as a number, a boolean or nothing, unless they are in quotes.
 _NOT_TEXT = re.compile(r"[-+]?[\d.][\d_.]*(e[-+]?\d+)?|true|false|null", re.IGNORECASE)
-_FILES = ("truth", "items", *NAMED_INPUTS)
+_FILES = ("truth", "users", "items", *NAMED_INPUTS)
 
 
 def show_keys(keys: Keys) -> str:
@@ -46,7 +47,7 @@ def from_home(text: str) -> Path:
 def configuration_style(name: str, value: str) -> str:
     """Print a reference to a setting as a configuration spells it: `top_k: [10, 20]`."""
     if name in _FILES or name.startswith("inputs."):
-        return f"data.{name}"
+        return f"data.{name}: {POSITIONS}" if value == repr(POSITIONS) else f"data.{name}"
     return f"{name}: {_yaml(parse_repr(value))}" if value else name
 
 

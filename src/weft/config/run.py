@@ -11,9 +11,10 @@ from typing import Any
 
 from weft.config.configuration import Configuration
 from weft.config.gates import Gate, GateOutcome, judge_gates
-from weft.config.sections import DataFiles, FileSettings
+from weft.config.sections import DataFiles, FileSettings, Positions
 from weft.data.item_slices import has_times
 from weft.data.number_files import read_input_file
+from weft.data.readers.file_settings import is_matrix_file
 from weft.data.readers.files import File, FileTable, read_table
 from weft.data.readers.pipes import check_pipes
 from weft.errors import InputError, SettingError, WeftError, setting_ref
@@ -147,14 +148,18 @@ def results(
     settings.pop("checkpoint", None)  # each model has its own
     truth = data.pop("truth")
     checkpoints = _checkpoints(configuration)
+    has_matrix = any(is_matrix_file(file.path) for file in configuration.models.values())
     for name, file in configuration.models.items():
         begin(f"evaluating {name}")
         with _located_errors(configuration):
-            lists: Any = file.file()
-            if reads_files:
+            source: Any = file.file()
+            inputs = data
+            if has_matrix and not is_matrix_file(source):  # lists name their users themselves
+                inputs = {key: value for key, value in data.items() if key != "users"}
+            if reads_files and not is_matrix_file(source):
                 label = configuration.document.spell(f"models.{name}", "")
-                lists = read_table(lists, label, use="lists")
-            result = evaluate(lists, truth, **data, **settings, **checkpoints[name], name=name)
+                source = read_table(source, label, use="lists")
+            result = evaluate(source, truth, **inputs, **settings, **checkpoints[name], name=name)
             if configuration.report is not None or configuration.evaluation.tests or pairs_users:
                 result = _collect(result)
         provenance = {**result.provenance, "configuration": configuration.plain(name)}
@@ -226,7 +231,7 @@ def _open_file(
     """Return the table of a file, read once for all models; or the file, if an engine reads it.
 
     `reads_times`: the truth has timestamps, which some setting needs."""
-    if not reads_files and file.ratings:
+    if isinstance(file, Positions) or (not reads_files and file.ratings):
         return file.file()
     table = read_table(file.file(), name, use="timed" if reads_times else None)
     if file.ratings:

@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from weft._choices import EngineName, FileFormat, IdType, choices
+from weft._choices import POSITIONS, EngineName, FileFormat, IdType, choices
 from weft.config.document import from_home, show
 from weft.errors import check_choice, check_int, did_you_mean, plain_text
 from weft.evaluation import setting_rules
@@ -223,6 +223,27 @@ def _hint_existing(path: Path, written: Path, folder: Path) -> str:
     return ""
 
 
+class Positions(FileSettings):
+    """`positions` in the place of a file: ids are row or column numbers of score matrices."""
+
+    def file(self) -> Any:
+        """Return the value of `users=` and `items=` for positions."""
+        return POSITIONS
+
+    def plain(self) -> str:
+        """Return the value in a YAML file."""
+        return POSITIONS
+
+
+def _read_ids(value: Any) -> Any:
+    """Return `Positions` for the word, else the value."""
+    path = value.get("path") if isinstance(value, Mapping) else value
+    return Positions.model_construct(path=Path(POSITIONS)) if path == POSITIONS else value
+
+
+_Ids = Annotated[FileSettings, BeforeValidator(_read_ids)]
+
+
 class DataFiles(Section):
     """The data on which all models are evaluated."""
 
@@ -233,10 +254,15 @@ class DataFiles(Section):
         default=None,
         description="Train interactions: for masking, popularity, novelty and train bias.",
     )
-    items: FileSettings | None = Field(
+    users: _Ids | None = Field(
         default=None,
-        description="Item catalogue: a column of item ids. Default: the items of train, truth and "
-        "lists.",
+        description="Users of the rows of score matrices: a column of user ids, or 'positions' if "
+        "ids are row numbers.",
+    )
+    items: _Ids | None = Field(
+        default=None,
+        description="Item catalogue, and the columns of score matrices: a column of item ids. "
+        "Default: the items of train, truth and lists.",
     )
     user_groups: FileSettings | None = Field(
         default=None, description="A label per user: user, label."

@@ -50,7 +50,19 @@ def check(
 def _available_inputs(document: Document) -> set[str] | None:
     """Return the inputs of a run with the data of the document; None without data."""
     data = document.values.get("data")
-    return {*data, "lists"} if isinstance(data, dict) else None
+    if not isinstance(data, dict):
+        return None
+    return {*data, "lists"} if _has_lists(document) else {*data}
+
+
+def _has_lists(document: Document) -> bool:
+    """True unless all models of the document are files of score matrices or factors."""
+    from weft.data.readers.file_settings import is_matrix_file
+
+    models = document.values.get("models")
+    files = list(models.values()) if isinstance(models, dict) else []
+    paths = [file.get("path") if isinstance(file, dict) else file for file in files]
+    return not paths or not all(map(is_matrix_file, paths))
 
 
 def _check_rules(document: Document, evaluation: EvaluationSection) -> None:
@@ -240,7 +252,8 @@ def _reject_lists(document: Document, spec: MetricSpec, evaluation: dict[str, An
         available={*RUN_FACTS, *(set(NAMED_INPUTS) & given.keys()), *_names(inputs)},
     )
     is_listed = str(evaluation.get("candidates", "")).casefold() == "listed"
-    if prototype(expanded).needs_all_scores and document.values.get("models") and not is_listed:
+    has_lists = bool(document.values.get("models")) and _has_lists(document)
+    if prototype(expanded).needs_all_scores and has_lists and not is_listed:
         from weft.evaluation.prepared import ALL_SCORES
 
         return f"{expanded.with_cutoff(None)} needs {ALL_SCORES}"

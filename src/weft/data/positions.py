@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from weft._choices import POSITIONS
 from weft.errors import InputError, SettingError, render, setting_ref, warn_about_input
 
 if TYPE_CHECKING:
     import polars as pl
 
-POSITIONS = "positions"  # the value of users= and items= for ids that are positions
 _AXES = {"user": "row", "item": "column"}
 
 

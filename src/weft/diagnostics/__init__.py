@@ -244,7 +244,8 @@ def check_configuration(
     check_complete(configuration)
     assert configuration.data is not None
     data: dict[str, Any] = {name: file.file() for name, file in configuration.data.files().items()}
-    data.pop("candidates", None)
+    for name in ("candidates", "users"):
+        data.pop(name, None)
     if configuration.data.inputs:
         data["inputs"] = open_inputs(configuration, reads_files=True)
     if not configuration.data.truth.ratings:

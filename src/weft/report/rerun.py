@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from weft._choices import POSITIONS
 from weft._input_kinds import NAMED_INPUTS, SIDE_INPUTS
-from weft.data.positions import POSITIONS
 from weft.errors import InputError, SettingError
 from weft.evaluation.result import Result
 from weft.evaluation.settings import EvaluationSettings

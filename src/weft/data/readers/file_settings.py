@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from weft._choices import FileFormat, IdType, choices
+from weft._choices import MATRIX_SUFFIXES, FileFormat, IdType, choices
 from weft.data.readers.roles import MAIN_ROLES, ROLES
 from weft.errors import SettingError, check_choice, did_you_mean, setting_ref
 
-# Files of score matrices and factors, which are no tables.
-MATRIX_SUFFIXES = (".npy", ".npz", ".pt", ".pth", ".safetensors")
 SPACES = " "  # any number of spaces and tabs
 _SEPARATOR_NAMES = {
     "tab": "\t",

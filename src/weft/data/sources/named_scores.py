@@ -17,7 +17,7 @@ from weft.data.readers.files import is_file, read_table
 from weft.data.sources.factors import Factors
 from weft.data.sources.matrix import ScoreMatrix
 from weft.data.sources.matrix_files import Arrays, read_arrays
-from weft.errors import InputError, plain_text
+from weft.errors import InputError, SettingError, plain_text
 
 # Accepted names of arrays in files. Those of _EITHER are ids if they have one dimension, and
 # embeddings if they have two.
@@ -142,6 +142,11 @@ def _read_file(data: Any) -> tuple[ScoreMatrix | Factors, Any, Any]:
     """Return the scores or factors of a file, and the ids of its users and items, if it has any."""
     path = data.path if isinstance(data, File) else Path(data)
     where = f"source ({plain_text(path)})"
+    if isinstance(data, File) and data != File(path):
+        raise SettingError(
+            f"{where} holds arrays; separator, header, columns and ids are of tables. Give its "
+            "path alone."
+        )
     arrays = _assign_roles(read_arrays(path, where), where)
     users, items = (_to_ids(arrays.pop(name, None)) for name in ("users", "items"))
     try:
