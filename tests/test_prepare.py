@@ -3,6 +3,7 @@
 import dataclasses
 import gc
 import inspect
+import re
 import threading
 import weakref
 
@@ -97,6 +98,11 @@ drawn_options = st.fixed_dictionaries(
 )
 
 
+def _show(value):
+    """Return the repr of a value without the addresses of objects in it."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
 def outcome(evaluate):
     """Return everything that a result holds, as texts and frames, or the error."""
     try:
@@ -106,7 +112,7 @@ def outcome(evaluate):
     fields = {name.name: getattr(result, name.name) for name in dataclasses.fields(result)}
     frames = {name: value for name, value in fields.items() if isinstance(value, pl.DataFrame)}
     return (
-        {name: repr(value) for name, value in fields.items() if name not in frames},
+        {name: _show(value) for name, value in fields.items() if name not in frames},
         {name: (frame.schema, frame.rows()) for name, frame in frames.items()},
     )
 
