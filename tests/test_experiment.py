@@ -18,7 +18,7 @@ from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
 from weft.statistics.experiment import Experiment
 from weft.statistics.experiment.dataset_ranking import rank_models
-from weft.statistics.experiment.run_tests import FoldValues, corrected_t, hierarchical
+from weft.statistics.experiment.run_tests import FoldValues, corrected_t, hierarchical, seeds_t
 
 NDCG = MetricValue("nDCG", 10, 0.5, 0.01, 5, higher_is_better=True)
 
@@ -184,6 +184,24 @@ def test_folds_are_paired_by_seed_or_by_their_means():
         test_ratio=0.25,
     )
     assert row["p_value"] == pytest.approx(expected.p_value) and row["df"] == 2
+
+
+def test_seeds_are_tested_as_welch_does():
+    first, second = [0.50, 0.52, 0.47], [0.40, 0.45, 0.41, 0.39]
+    outcome, expected = seeds_t([first], [second]), stats.ttest_ind(first, second, equal_var=False)
+    assert outcome.p_value == pytest.approx(expected.pvalue)
+    assert outcome.statistic == pytest.approx(expected.statistic) and outcome.runs == 7
+    assert outcome.freedom == pytest.approx(expected.df)
+    twice = seeds_t([first, first], [second, second])
+    assert twice.difference == pytest.approx(outcome.difference)
+    assert twice.std_error == pytest.approx(outcome.std_error / math.sqrt(2))
+    assert math.isnan(seeds_t([[0.1]], [second]).p_value)
+    values = {("d", "x", None, seed): value for seed, value in enumerate(first)}
+    values |= {("d", "y", None, seed): value for seed, value in enumerate(second)}
+    (row,) = fill(values).compare().rows  # neither values per user nor folds
+    assert row["test"] == "seeds_t" and row["p_value"] == pytest.approx(expected.pvalue)
+    single = fill({("d", "x", None, 0): 0.1, ("d", "y", None, 0): 0.2}).compare()
+    assert single.rows == () and len(single.notes) == 4
 
 
 def test_the_hierarchical_error_has_users_and_seeds():

@@ -27,6 +27,7 @@ from weft.statistics.experiment.run_tests import (
     align_folds,
     corrected_t,
     hierarchical,
+    seeds_t,
 )
 from weft.statistics.experiment.variation import group_folds, group_runs
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from weft.statistics.experiment.runs import Run
 
-RUN_TESTS = ("hierarchical", "corrected_t")
+RUN_TESTS = ("hierarchical", "corrected_t", "seeds_t")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,9 +95,11 @@ class RunTestSettings:
     and is about these train sets. `"corrected_t"` is the corrected resampled t-test of Nadeau and
     Bengio: it needs two folds or more, and is about train sets in general. `test_ratio` is the size
     of a test part over that of a train part, by default 1 / (folds - 1), that of k folds.
+    `"seeds_t"` is Welch's t-test over the seeds of each fold: it needs two seeds or more, and takes
+    the users as given.
     `resamples` and `seed` are those of the bootstrap. p-values are adjusted by `correction` over
     the pairs of models on one data set and metric, and are significant up to `alpha`. Without
-    `tests`, both are run on the runs that allow them.
+    `tests`, the first two are run on the runs that allow them, and the third where neither is.
     """
 
     tests: Sequence[str] | str | None = None
@@ -142,12 +145,16 @@ def compare_runs(
     notes: dict[str, None] = {}
     for pair in _find_pairs(runs, baseline):
         for name in metrics:
+            is_tested = False
             for test in settings.chosen_tests:
+                if settings.tests is None and test == "seeds_t" and is_tested:
+                    continue
                 outcome, reason = _run_test(test, pair, name, settings)
                 if reason:
                     notes[f"no p-value of {test}: {reason}"] = None
                 if settings.tests is not None or not reason:
                     rows.append(_to_row(pair, name, test, outcome, settings.alpha))
+                    is_tested = True
         if "hierarchical" in settings.chosen_tests and pair.has_single_seeds:
             notes[_SINGLE_SEEDS] = None
     _adjust_rows(rows, settings.correction, settings.alpha)
@@ -247,9 +254,20 @@ def _user_tables(runs: Sequence[Run], name: str) -> list[pl.DataFrame]:
     return known
 
 
+def _test_seeds(pair: _Pair, name: str, settings: RunTestSettings) -> RunTest:
+    """Run Welch's t-test over the seeds of each fold."""
+    if not pair.folds[0] or pair.has_single_seeds:
+        raise _CannotTest("two models need two seeds or more on every fold")
+    first, second = (
+        [[run.result[name] for run in runs] for runs in folds.values()] for folds in pair.folds
+    )
+    return seeds_t(first, second)
+
+
 _TESTS: dict[str, Callable[[_Pair, str, RunTestSettings], RunTest]] = {
     "hierarchical": _test_users,
     "corrected_t": _test_folds,
+    "seeds_t": _test_seeds,
 }
 
 

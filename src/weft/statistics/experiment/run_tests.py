@@ -71,6 +71,30 @@ def corrected_t(differences: Sequence[float], *, test_ratio: float) -> RunTest:
 # --------------------------------------------------------------------------------------------------
 
 
+def seeds_t(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> RunTest:
+    """Test the difference of two models over their seeds (Welch 1947).
+
+    `first` and `second` are the values of the seeds of each fold. Seeds are independent
+    repetitions, so that the variance of the mean of a fold is that of its seeds over their number.
+    NaN if a fold has one seed.
+    """
+    runs = sum(len(fold) for folds in (first, second) for fold in folds)
+    counts = [len(fold) for folds in (first, second) for fold in folds]
+    if not counts or min(counts) < 2:
+        return RunTest(runs=runs)
+    means = [float(np.mean([np.mean(fold) for fold in folds])) for folds in (first, second)]
+    parts = [
+        (float(np.var(fold, ddof=1)) / len(fold) / len(folds) ** 2, len(fold) - 1)
+        for folds in (first, second)
+        for fold in folds
+    ]
+    error = math.sqrt(sum(variance for variance, _ in parts))
+    return RunTest(means[0] - means[1], error, _satterthwaite(parts), runs)
+
+
+# --------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, eq=False)
 class FoldValues:
     """Values per user of two models on one fold: `first` and `second` are `[seeds, users]`.

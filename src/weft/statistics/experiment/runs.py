@@ -179,8 +179,8 @@ class Experiment:
     ) -> RunComparison:
         """Compare every two models on each data set, or each model with the baseline.
 
-        The options are those of `RunTestSettings`: `tests` (`"hierarchical"`, `"corrected_t"`),
-        `correction`, `alpha`, `resamples`, `seed` and `test_ratio`.
+        The options are those of `RunTestSettings`: `tests` (`"hierarchical"`, `"corrected_t"`,
+        `"seeds_t"`), `correction`, `alpha`, `resamples`, `seed` and `test_ratio`.
         """
         if baseline is not None:
             self._check_model(baseline)
