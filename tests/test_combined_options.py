@@ -71,9 +71,12 @@ def test_candidates_with_bootstrap_and_slices_match_masked_scores(how, cells):
     assert told(found).keys() == told(expected).keys()
     for name, values in told(found).items():
         for one, other in zip(values, told(expected)[name]):
-            assert one == other or one == pytest.approx(other, rel=1e-9, abs=1e-12, nan_ok=True), (
-                name
-            )
+            if one == other:
+                continue
+            if isinstance(one, tuple):  # values by the power of propensities
+                one, other = np.array(one), np.array(other)
+                assert one.shape == other.shape
+            assert one == pytest.approx(other, rel=1e-9, abs=1e-12, nan_ok=True), name
     pl.testing.assert_frame_equal(found.slices, expected.slices, check_exact=False)
     assert found.entry("Gini@3").boot_low != found.entry("Gini@3").boot_high
 

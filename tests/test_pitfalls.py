@@ -963,9 +963,9 @@ def test_state_of_an_earlier_batch_changes_values(b_alone):
         if value.value == value.value and value.value != mixed[value.name]
     }
     # BiasDisparityBS is of train alone; NE is undefined where every interaction is relevant; every
-    # item that was not masked is new to its user.
+    # item that was not masked is new to its user; ranked items are valid, and none is repeated.
     unchanged = {value.metric for value in b_alone.entries} - changed
-    assert unchanged == {"BiasDisparityBS", "NE", "NewToUser"}
+    assert unchanged == {"BiasDisparityBS", "NE", "NewToUser", "ValidRate", "DuplicateRate"}
 
 
 def test_reset_clears_all_metrics(b_alone):

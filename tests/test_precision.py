@@ -72,7 +72,7 @@ def test_files_with_scores_that_are_exact(name, text, large, tmp_path):
     path = tmp_path / name
     path.write_text(text.replace("LARGE", large))
     lists = {"a": {"x": 7, "y": float(large)}, "b": {"y": -float(large)}}
-    assert evaluate(path).to_frame().equals(evaluate(lists).to_frame())
+    assert evaluate(path) == evaluate(lists)
 
 
 def test_trec_runs_and_folders(tmp_path):

@@ -326,7 +326,10 @@ def test_lookup_matches_a_search():
         ({1: [1]}, r"reference has .* as user ids, but source has"),
         ([[1], [2], [3]], r"reference is a list, but the users are in no order that you gave"),
         (3, r"reference is a int; expected recommendation lists: a file, a frame"),
-        (pl.DataFrame({"user": ["a"], "score": [1.0]}), r"reference has the columns"),
+        (
+            pl.DataFrame({"user": ["a"], "score": [1.0]}),
+            r"reference is a DataFrame with the columns",
+        ),
     ],
 )
 def test_rejects(reference, message):

@@ -147,7 +147,10 @@ def _expected_wins(topk: TopK, columns: tuple[Tensor, ...]) -> Tensor:
     negatives above and those tied. Of the latter, 0, 1, ... are above the hit.
     """
     # As many for all items, since the order in which they are added depends on their number.
-    j = torch.arange(topk.cutoffs[-1], device=topk.k.device).to(topk.k.dtype)
+    most = topk.cutoffs[-1]
+    if not topk.has_empty:
+        most = min(most, topk.batch.truth.num_items + 1)
+    j = torch.arange(most, device=topk.k.device).to(topk.k.dtype)
     number, tied, above, others = (one.to(topk.k.dtype) for one in columns)
     chance = torch.exp(
         log_choose(number - 1 + j, j)
