@@ -36,15 +36,15 @@ def data():
     return scores, target.float(), (torch.rand((USERS, ITEMS), generator=generator) < 0.3).int()
 
 
-def everything(**settings):
-    """An evaluator of every built-in metric."""
+def everything(metrics=BUILT_IN, **settings):
+    """An evaluator of every built-in metric, or of some."""
     inputs = {
         **make_labels(USERS, ITEMS),
         "train": data()[2],
         "num_users": USERS,
         "num_items": ITEMS,
     }
-    return weft.Evaluator(BUILT_IN, CUTOFFS, **inputs, **settings)
+    return weft.Evaluator(metrics, CUTOFFS, **inputs, **settings)
 
 
 class Users(Dataset):
