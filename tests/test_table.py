@@ -360,7 +360,9 @@ def require_tex():
     if shutil.which("pdflatex") is None:
         if os.environ.get("WEFT_REQUIRE_TEX"):
             pytest.fail("WEFT_REQUIRE_TEX is set, but there is no pdflatex")
-        pytest.skip("needs pdflatex")
+        pytest.skip(
+            "there is no pdflatex; install texlive-latex-base, or set WEFT_REQUIRE_TEX to fail"
+        )
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.config.configuration import Configuration
 from weft.config.gates import Gate, GateOutcome, judge_gates
-from weft.config.sections import DataFiles, FileSettings, PositionalIds
+from weft.config.sections import DataFiles, FileSettings, PositionsSetting
 from weft.data.item_slices import has_times
 from weft.data.number_files import read_input_file
 from weft.data.readers.file_settings import is_matrix_file
@@ -231,7 +231,7 @@ def _open_file(
     """Return the table of a file, read once for all models; or the file, if an engine reads it.
 
     `reads_times`: the truth has timestamps, which some setting needs."""
-    if isinstance(file, PositionalIds) or (not reads_files and file.ratings):
+    if isinstance(file, PositionsSetting) or (not reads_files and file.ratings):
         return file.file()
     table = read_table(file.file(), name, use="timed" if reads_times else None)
     if file.ratings:

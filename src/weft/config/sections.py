@@ -223,7 +223,7 @@ def _hint_existing(path: Path, written: Path, folder: Path) -> str:
     return ""
 
 
-class PositionalIds(FileSettings):
+class PositionsSetting(FileSettings):
     """`positions` in the place of a file: ids are row or column numbers of score matrices."""
 
     def file(self) -> Any:
@@ -236,9 +236,9 @@ class PositionalIds(FileSettings):
 
 
 def _read_ids(value: Any) -> Any:
-    """Return `PositionalIds` for the word, else the value."""
+    """Return `PositionsSetting` for the word, else the value."""
     path = value.get("path") if isinstance(value, Mapping) else value
-    return PositionalIds.model_construct(path=Path(POSITIONS)) if path == POSITIONS else value
+    return PositionsSetting.model_construct(path=Path(POSITIONS)) if path == POSITIONS else value
 
 
 _Ids = Annotated[FileSettings, BeforeValidator(_read_ids)]
