@@ -50,9 +50,11 @@ def test_the_configuration_runs_as_it_is(tmp_path):
     run_weft(["evaluate", str(tmp_path / "weft.yaml"), "--out", str(tmp_path), "--per-user"])
     kinds = find_kinds(tmp_path)
     assert set(kinds) == {
-        *("als.csv", "knn.csv", "pop.csv", "test.csv", "train.csv", "catalogue.csv", "users.csv")
+        *("als.csv", "knn.csv", "pop.csv", "test.csv", "train.csv", "catalogue.csv", "users.csv"),
+        "rows.csv",
     }
     assert kinds["catalogue.csv"] == "items"
+    assert kinds["rows.csv"] == "unknown"  # ids of users alone can mean many things
 
 
 def test_nothing_is_overwritten_without_force(tmp_path):

@@ -81,13 +81,13 @@ def _import_errors(name: str, folder: Path) -> Iterator[None]:
     except SettingError as error:
         raise SettingError(f"{name}: {error.message}") from None
     except (Exception, SystemExit) as error:
-        raise SettingError(_explain(name, error)) from None
+        raise SettingError(_explain(name, error, entry)) from None
     finally:
         sys.path.remove(entry)
 
 
-def _explain(name: str, error: BaseException) -> str:
-    """Return the message for an exception that importing a module raised."""
+def _explain(name: str, error: BaseException, folder: str) -> str:
+    """Return the message for an exception that importing a module in `folder` raised."""
     if isinstance(error, ModuleNotFoundError):
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             return (
@@ -95,9 +95,7 @@ def _explain(name: str, error: BaseException) -> str:
                 "installed packages; give its name, or the path of its .py file."
             )
         return f"{name} cannot be imported: {error}. Install what is missing."
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "importlib" not in frame.filename]
-    line = f" (line {own[-1].lineno} of {own[-1].filename})" if own else ""
+    line = _name_line(error, folder)
     if isinstance(error, SystemExit):
         return (
             f"{name} cannot be imported: it calls sys.exit{line}. Put what it runs as a script "
@@ -106,3 +104,16 @@ def _explain(name: str, error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         line = f" (line {error.lineno} of {error.filename})"
     return f"{name} cannot be imported: {type(error).__name__}: {error}{line}."
+
+
+def _name_line(error: BaseException, folder: str) -> str:
+    """Return the place where an import failed, in words: the last line in the author's folder.
+
+    Without a line there, the last line outside the import system is named. The folder comes first
+    because libraries replace functions such as `sys.exit` by their own.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    outside = [frame for frame in frames if "importlib" not in frame.filename]
+    own = [frame for frame in outside if Path(folder) in Path(frame.filename).parents]
+    found = (own or outside)[-1:]
+    return "".join(f" (line {frame.lineno} of {frame.filename})" for frame in found)

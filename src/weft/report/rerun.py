@@ -21,7 +21,7 @@ from weft.report.context import ReportContext
 from weft.report.result_folder import file_names
 from weft.statistics import Comparison, compare
 from weft.statistics.comparison_text import row_metric
-from weft.statistics.test_plan import plan_tests
+from weft.statistics.planned_tests import plan_tests
 
 _LINE_LENGTH = 100
 

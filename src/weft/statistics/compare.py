@@ -18,18 +18,18 @@ from weft.errors import (
     setting_ref,
 )
 from weft.evaluation.result import Result, describe_differences
-from weft.statistics.bootstrap_test import BootstrapTest, DifferenceKey
 from weft.statistics.comparison import Comparison
 from weft.statistics.comparison_rows import shorten
 from weft.statistics.comparison_text import row_metric
 from weft.statistics.corrections import CORRECTIONS, FAMILIES
 from weft.statistics.metric_rows import unique_names
+from weft.statistics.paired_bootstrap import BootstrapTest, DifferenceKey
 from weft.statistics.pairing import align_users
 from weft.statistics.pareto import find_fronts
+from weft.statistics.planned_tests import TestPlan, plan_tests
 from weft.statistics.randomization import RandomizationTest
 from weft.statistics.resampled_difference import ResampledDifference
 from weft.statistics.significance_tests import ALTERNATIVES, TESTS, UNDIRECTED, UNPAIRED
-from weft.statistics.test_plan import TestPlan, plan_tests
 from weft.statistics.user_tests import build_rows, run_tests
 
 

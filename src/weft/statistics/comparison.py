@@ -18,12 +18,12 @@ from weft.evaluation.report_mixin import ReportMixin
 from weft.evaluation.result import Result
 from weft.evaluation.table_digests import write_table
 from weft.statistics import comparison_text
-from weft.statistics.bootstrap_test import DifferenceKey
 from weft.statistics.comparison_text import row_metric
 from weft.statistics.corrections import CORRECTIONS, adjust, find_families, interval_alphas
 from weft.statistics.letters import compact_letters
 from weft.statistics.list_overlap import compare_lists
 from weft.statistics.markup import csv_table
+from weft.statistics.paired_bootstrap import DifferenceKey
 from weft.statistics.pareto import ParetoFront, pareto_optimal
 from weft.statistics.resampled_difference import ResampledDifference
 from weft.statistics.text_tables import LANGUAGES

@@ -15,8 +15,8 @@ from weft.config.gates.outcomes import (
 )
 from weft.errors import InputError
 from weft.evaluation.result import Result, slice_column
-from weft.statistics.bootstrap_test import BootstrapTest, find_obstacle
 from weft.statistics.noninferiority import AdvantageTest, measure_advantage
+from weft.statistics.paired_bootstrap import BootstrapTest, find_obstacle
 from weft.statistics.pairing import Floats, align_users
 
 

@@ -10,7 +10,7 @@ from weft.errors import InputError, SettingError, check_type, read_list, setting
 from weft.evaluation.result import Result
 from weft.metrics.names import split_labels
 from weft.metrics.registry import canonical_name
-from weft.statistics.bootstrap_test import BootstrapTest, find_obstacle
+from weft.statistics.paired_bootstrap import BootstrapTest, find_obstacle
 
 _DEFAULT_TEST = "paired_t"
 
