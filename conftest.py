@@ -19,8 +19,10 @@ ENGINE_FILES = (
     "tests/test_engine_commands_of_docs.py",
     "tests/test_ray.py",
     "tests/test_spark.py",
-    "docs/scale.md",
+    "docs/guide/scale.md",
 )
+# The folders of docs with examples as Python blocks; those of metrics/ are run as docstrings.
+DOCS_FOLDERS = ("guide", "concepts", "reference", "develop")
 MAX_PROCESSES = 4  # each needs about 1 GB for torch
 
 # There is no time limit per example: these machines are shared. The fast tier draws fewer examples.
@@ -115,7 +117,7 @@ pytest_collect_file = (
     + Sybil(
         [PythonCodeBlockParser(), SkipParser()],
         path=str(Path(__file__).parent),
-        patterns=["README.md", "docs/*.md"],
+        patterns=["README.md", "docs/*.md", *(f"docs/{name}/*.md" for name in DOCS_FOLDERS)],
         fixtures=["in_an_empty_folder"],
     )
 ).pytest()

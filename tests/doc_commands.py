@@ -20,7 +20,14 @@ import polars as pl
 from weft.cli import main
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))))
+PAGES = (
+    "README.md",
+    *(
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "docs").rglob("*.md"))
+        if path.parent.name not in ("metrics", "gallery", "decisions")
+    ),
+)
 
 
 @dataclass(frozen=True)

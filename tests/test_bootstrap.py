@@ -209,7 +209,7 @@ def test_resamples_custom_metrics():
     assert (
         "Offers, AUC(scope=pooled) keep states of their own: no bootstrap intervals. "
         "The base classes weft.SummedMetric and weft.UserAverageMetric offer more: "
-        "docs/own-metrics.md" in result.notes
+        "docs/guide/own-metrics.md" in result.notes
     )
 
 

@@ -1252,7 +1252,7 @@ def test_process_has_exit_codes(folder):
 # --------------------------------------------------------------------------------------------------
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "guide" / "check.md").read_text(encoding="utf-8")
 
 
 def test_page_shows_the_output(tmp_path, monkeypatch, capsys):
@@ -1260,7 +1260,7 @@ def test_page_shows_the_output(tmp_path, monkeypatch, capsys):
     example, shown = (
         re.search(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)[1] for kind in ("python", "text")
     )
-    exec(compile(example, "docs/check.md", "exec"), {})
+    exec(compile(example, "docs/guide/check.md", "exec"), {})
     assert capsys.readouterr().out == shown
     command = re.search(r"^weft check (.*)$", PAGE, re.MULTILINE)[1]
     assert run(*command.split()).stdout == shown

@@ -676,7 +676,7 @@ def test_profiles_count_users_as_their_tool_does():
 
 
 def test_variants_on_one_data_set():
-    """The lists of the README; other tools' values of them are in docs/profiles.md."""
+    """The lists of the README; other tools' values of them are in docs/reference/profiles.md."""
     lists = {1: [1, 2, 3, 4, 5], 2: [1, 2, 3, 4, 5], 3: [6, 7], 4: [9, 10, 11, 12, 1]}
     truth = {1: [1], 2: [1, 3, 5, 6, 7, 8, 9, 10], 3: [7, 8], 4: [2, 3]}
     expected = {

@@ -99,7 +99,7 @@ def test_notes_name_what_own_states_lack(asked):
     lacks = ", ".join(OPTIONS[name][1] for name in OPTIONS if name in asked)
     assert notes == [
         f"RowCount keeps states of its own: {lacks}. The base classes weft.SummedMetric and "
-        "weft.UserAverageMetric offer more: docs/own-metrics.md"
+        "weft.UserAverageMetric offer more: docs/guide/own-metrics.md"
     ]
 
 

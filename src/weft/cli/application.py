@@ -29,7 +29,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command(
     epilog="Exit codes: 0; 1 if a gate failed; 2 for an error in the input; 3 for a bug. "
-    "More: docs/command-line.md"
+    "More: docs/reference/command-line.md"
 )(evaluate)
 app.command()(compare)
 app.command()(init)

@@ -33,7 +33,8 @@ def draft_configuration(folder: Path) -> Draft:
     missing = tuple(_missing(files, truths, models))
     lines = [
         "# Made by weft init from the names and the columns of the files in this folder.",
-        "# Check it: weft check FILE; run it: weft evaluate FILE. All keys: docs/configuration.md.",
+        "# Check it: weft check FILE; run it: weft evaluate FILE.",
+        "# All keys: docs/reference/configuration.md.",
         *(f"# MISSING: {line}" for line in missing),
         "",
         *_data_lines(truths, trains, files),

@@ -253,8 +253,8 @@ class Evaluator(EvaluatorState):
 
         Off the CPU nothing here synchronizes with the device, except a dense `[batch, items]`
         target on it (its number of interactions is data), `bootstrap`, `repeated_users="drop"`,
-        `extra_users="skip"`, and masking by very long train rows; `docs/devices.md` lists the forms
-        that never do."""
+        `extra_users="skip"`, and masking by very long train rows; `docs/guide/devices.md` lists
+        the forms that never do."""
         read = read_update(
             self,
             preds,

@@ -47,7 +47,8 @@ _LACKS = {
 }
 _SHOWN_CELLS, _SHOWN_NAMES = 3, 4
 _POINTER_TO_SUMS = (
-    "The base classes weft.SummedMetric and weft.UserAverageMetric offer more: docs/own-metrics.md"
+    "The base classes weft.SummedMetric and weft.UserAverageMetric offer more: "
+    "docs/guide/own-metrics.md"
 )
 
 

@@ -36,7 +36,7 @@ class ReportMixin:
         Without a kind, it is the first of cutoffs, slices (of one model), values, tradeoff and the
         further kinds that the evaluation has data for and that has all of the options.
         `.save("chart.svg")` writes it as SVG, PNG or PDF, by the name of the file. Needs the extra
-        `weft[report]`; `docs/report.md` lists all kinds and their options.
+        `weft[report]`; `docs/guide/report.md` lists all kinds and their options.
         """
         from weft.report.charts import figure
         from weft.report.context import ReportContext

@@ -23,7 +23,7 @@ from weft.report import definitions
 def render_pages() -> dict[str, str]:
     """Return every generated page by its path in `docs`."""
     metrics = built_in_metrics()
-    pages = {"metrics/README.md": _index_page(metrics), "profiles.md": _profiles_page()}
+    pages = {"metrics/README.md": _index_page(metrics), "reference/profiles.md": _profiles_page()}
     return pages | {f"metrics/{metric.__name__}.md": metric_page(metric) for metric in metrics}
 
 
@@ -71,7 +71,7 @@ def metric_page(metric: type[BaseMetric]) -> str:
         ("better", definitions.direction(metric)),
         ("range", definitions.value_range(metric)),
         ("needs", "; ".join(inputs) or "scores and truth only"),
-        ("[sampled negatives](../sampling-bias.md)", definitions.sampling_text(metric)),
+        ("[sampled negatives](../concepts/sampling-bias.md)", definitions.sampling_text(metric)),
         ("undefined when", metric.undefined),
         ("reference", metric.reference),
     ]
@@ -99,7 +99,7 @@ def _other_tools(metric: type[BaseMetric]) -> Iterator[str]:
     rows = definitions.compare_definitions(metric)
     yield from ("## Other tools", "")
     if len(rows) == 1:
-        yield from ("No [profile](../profiles.md) covers it.", "")
+        yield from ("No [profile](../reference/profiles.md) covers it.", "")
         return
     yield (
         "On the [example lists](README.md#the-example-lists), with every rating 1 and with ratings "
@@ -202,7 +202,7 @@ def _example_lists() -> Iterator[str]:
 
 
 def _link(metric: str) -> str:
-    return f"[{metric}](metrics/{metric}.md)"
+    return f"[{metric}](../metrics/{metric}.md)"
 
 
 def _commas(values: Iterable[object]) -> str:
