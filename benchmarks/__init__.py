@@ -1,4 +1,4 @@
-"""What an evaluation costs, measured: `python -m benchmarks`. README.md tells how to read it."""
+"""Benchmarks as ratios: `python -m benchmarks`. docs/develop/benchmarks.md explains them."""
 
 import os
 

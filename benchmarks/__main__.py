@@ -35,7 +35,7 @@ from benchmarks.clock import Ratio
 from benchmarks.data import SIZES, make
 
 ROWS = {"S": 1_000_000, "M": 4_000_000, "L": 16_000_000}  # of lists, for engines
-PICTURE = Path(__file__).with_name("growth.png")
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "growth.png"
 
 
 def main() -> None:
@@ -59,7 +59,8 @@ def main() -> None:
         "peers": show_peers,
     }
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="CPU time of one thread, as ratios. See README.md."
+        prog="python -m benchmarks",
+        description="CPU time of one thread, as ratios. See docs/develop/benchmarks.md.",
     )
     parser.add_argument(
         "sections",

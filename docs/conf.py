@@ -1,0 +1,74 @@
+"""Settings of the documentation site.
+
+pip install -c constraints.txt '.[docs]' && sphinx-build -W -b html docs build/site
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+import weft
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+
+project = "Weft"
+author = "The Weft developers"
+copyright = author  # noqa: A001 - Sphinx's name
+release = version = weft.__version__
+
+extensions = [
+    "mathml",
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_extensions", "_build"]
+nitpicky = False
+
+# Markdown: `$...$` and ```math blocks are formulas, and headings are link targets as on GitHub.
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
+myst_fence_as_directive = {"math"}
+myst_heading_anchors = 4
+html_math_renderer = "mathml"
+
+# Notebooks of the gallery are executed by the build; an error in a cell fails it.
+nb_execution_mode = "auto"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+nb_merge_streams = True
+
+# Docstrings: single backticks are code, and types come from the signatures.
+default_role = "code"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+
+html_theme = "furo"
+html_title = f"Weft {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+html_copy_source = False
+html_show_sourcelink = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+
+def _append_metric_pages(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Add the pages of the metrics to the navigation; the index itself is read on GitHub, too."""
+    if docname == "metrics/README":
+        names = sorted(
+            (path.stem for path in Path(__file__).parent.glob("metrics/*.md")), key=str.casefold
+        )
+        pages = "\n".join(name for name in names if name != "README")
+        source[0] += f"\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
+
+
+def setup(app: Sphinx) -> None:
+    """Connect the functions above."""
+    app.connect("source-read", _append_metric_pages)
