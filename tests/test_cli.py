@@ -1409,6 +1409,9 @@ def test_help_teaches_by_example(tmp_path, call, command):
 
 
 def test_explains_a_metric(tmp_path, call):
+    printed = call("metrics", "precision", cwd=tmp_path).stdout
+    assert "When to use it: It answers" in printed and "related    Recall, " in printed
+    assert "frac" not in printed
     printed = call("metrics", "ndcg", cwd=tmp_path).stdout
     assert (
         "2^r - 1" in printed

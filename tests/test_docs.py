@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from latex2mathml.converter import convert as latex_to_mathml
 from ruamel.yaml import YAML
 
 from weft._input_kinds import split_column
@@ -15,8 +16,10 @@ from weft.report.definitions import (
     LIKED,
     LISTS,
     RATED,
+    ToolDefinition,
     compare_definitions,
     describe,
+    differing_parameters,
     list_facts,
 )
 from weft.report.metric_pages import render_pages
@@ -55,6 +58,53 @@ def test_metrics_document_what_a_page_shows(metric):
     assert {"family", "better", "range", "needs", "reference"} <= {
         what for what, _ in list_facts(metric)
     }
+
+
+# Families in which every metric has a formula, a text on its use and related metrics.
+COMPLETE_FAMILIES: set[str] = set()
+
+
+@pytest.mark.parametrize("metric", built_in_metrics(), ids=lambda metric: metric.__name__)
+def test_metrics_document_formula_use_and_related_metrics(metric):
+    description = describe(metric)
+    sections = (description.formula, description.use, description.related)
+    assert all(sections) or (metric.family not in COMPLETE_FAMILIES and not any(sections))
+    if not all(sections):
+        return
+    markup = latex_to_mathml(description.formula)
+    assert "\\" not in markup and metric.__name__[:1] in markup
+    assert re.search(r"[.)]$", description.use)
+    assert 2 <= len(re.findall(r"[.](?= [A-Z]|$)", description.use)) <= 4
+    names = {metric.__name__ for metric in built_in_metrics()} - {metric.__name__}
+    assert set(description.related) <= names and len(description.related) >= 2
+    page = PAGES[f"metrics/{metric.__name__}.md"]
+    assert f"```math\n{description.formula}\n```" in page and description.use in page
+    assert all(f"]({name}.md): " in page for name in description.related)
+
+
+def test_unknown_latex_commands_are_found():
+    assert "\\" in latex_to_mathml(r"\unknown{x}")
+    assert "\\" not in latex_to_mathml(r"\frac{|L_u \cap R_u|}{k}")
+
+
+def test_pages_show_aliases():
+    assert "\nAlso known as: HR, Hit, hits, Success, hit ratio.\n" in PAGES["metrics/HitRate.md"]
+    assert "\nSearch terms: AUROC, ROC AUC.\n" in PAGES["metrics/AUC.md"]
+    both = "\nAlso known as: MPR, percentile ranking. Search terms: MR, average rank, rank.\n"
+    assert both in PAGES["metrics/PercentileRank.md"]
+    assert "known as" not in PAGES["metrics/Judged.md"]
+
+
+def test_pages_name_the_parameters_in_which_tools_differ():
+    rows = [
+        ToolDefinition("weft", "X(a=1)@5"),
+        ToolDefinition("one", "X(a=1, b=list)@5"),
+        ToolDefinition("two", "X(a=2, b=list)@5"),
+        ToolDefinition("three", "", reason="it has another definition"),
+    ]
+    assert differing_parameters(rows) == {"b": {"list": ["one", "two"]}, "a": {"2": ["two"]}}
+    page = PAGES["metrics/MAP.md"]
+    assert "`normalizer=hits` (torchmetrics); `normalizer=list` (lenskit)." in page
 
 
 def test_links_are_not_broken():

@@ -109,8 +109,25 @@ def test_texts_are_searched_in_names_and_summaries():
 def test_every_alias_stands_for_a_metric_and_is_none():
     folded = {name.casefold() for name in NAMES}
     for alias in aliases._ALIASES:
-        assert alias == alias.casefold() and alias not in folded
+        assert alias.casefold() not in folded
         assert aliases.aliased_metrics(alias, NAMES), alias
+
+
+def test_aliases_may_be_written_with_spaces_and_hyphens():
+    assert listed("hit ratio") == listed("hit-ratio") == listed("HitRatio") == {"HitRate"}
+    assert len(aliases._BY_FOLDED) == len(aliases._ALIASES)
+
+
+def test_aliases_of_a_metric():
+    assert aliases.metric_aliases("MAP") == (
+        ["AP", "average precision", "mean average precision"],
+        [],
+    )
+    assert aliases.metric_aliases("PercentileRank") == (
+        ["MPR", "percentile ranking"],
+        ["MR", "average rank", "rank"],
+    )
+    assert aliases.metric_aliases("Judged") == ([], [])
 
 
 def test_filters():

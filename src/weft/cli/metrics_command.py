@@ -160,7 +160,7 @@ def _list_metrics(metrics: list[type[BaseMetric]], *, with_profiles: bool) -> No
 
 
 def _explain_metric(metric: type[BaseMetric]) -> None:
-    """Print a metric's docstring, parameters, direction, range, inputs and reference."""
+    """Print a metric's docstring without the formula, its parameters and its properties."""
     from rich.text import Text
 
     from weft.cli.output import open_console
@@ -170,7 +170,11 @@ def _explain_metric(metric: type[BaseMetric]) -> None:
     console = open_console()
     words = definitions.describe(metric)
     console.print(Text(definitions.title(metric), style="bold"))
-    titled = (("Edge cases: ", words.edge_cases), ("Example: ", words.example))
+    titled = (
+        ("When to use it: ", words.use),
+        ("Edge cases: ", words.edge_cases),
+        ("Example: ", words.example),
+    )
     paragraphs = [
         words.summary,
         *words.definition.split("\n\n"),

@@ -8,49 +8,49 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-# By the alias in lower case, without "_" and "-"; metrics that are not registered are left out of
-# answers.
+# Aliases as people write them; a lookup ignores case, spaces, "_" and "-". Metrics that are not
+# registered are left out of answers.
 _ALIASES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("hr", "hit", "hits", "success", "hitratio"), ("HitRate",)),
-    **dict.fromkeys(("p", "prec", "setp", "tophit"), ("Precision",)),
-    **dict.fromkeys(("r", "setr", "sensitivity", "tpr", "calibratedrecall"), ("Recall",)),
-    **dict.fromkeys(("ap", "averageprecision", "meanaverageprecision"), ("MAP",)),
-    **dict.fromkeys(("rr", "reciprank", "reciprocalrank", "meanreciprocalrank"), ("MRR",)),
-    **dict.fromkeys(("fmeasure", "fscore", "fbeta", "f1beta", "setf", "dsc"), ("F1",)),
-    **dict.fromkeys(("auroc", "rocauc"), ("AUC", "GAUC", "LAUC")),
-    "rprec": ("RPrecision",),
-    **dict.fromkeys(("normalizeddcg", "ndcgburges", "sdcg"), ("nDCG",)),
-    **dict.fromkeys(("mr", "averagerank", "rank"), ("MeanRank", "PercentileRank", "AMRI")),
-    **dict.fromkeys(("mpr", "percentileranking"), ("PercentileRank",)),
-    **dict.fromkeys(("11ptavg", "iprecatrecall", "interpolatedprecision"), ("IPrec",)),
-    **dict.fromkeys(("nerria", "intentawareerr"), ("ERR_IA",)),
-    **dict.fromkeys(("strecall", "subtopicrecall"), ("SRecall",)),
-    **dict.fromkeys(("bce", "crossentropy", "binarycrossentropy", "nll"), ("LogLoss",)),
-    "normalizedentropy": ("NE",),
-    **dict.fromkeys(("calibrationerror", "reliability"), ("ECE", "ScoreCalibration")),
-    **dict.fromkeys(("rsquared", "rsq"), ("R2",)),
-    "expvar": ("ExplainedVariance",),
+    **dict.fromkeys(("HR", "Hit", "hits", "Success", "hit ratio"), ("HitRate",)),
+    **dict.fromkeys(("P", "Prec", "SetP", "TopHit"), ("Precision",)),
+    **dict.fromkeys(("R", "SetR", "sensitivity", "TPR", "calibrated recall"), ("Recall",)),
+    **dict.fromkeys(("AP", "average precision", "mean average precision"), ("MAP",)),
+    **dict.fromkeys(("RR", "RecipRank", "reciprocal rank", "mean reciprocal rank"), ("MRR",)),
+    **dict.fromkeys(("F-measure", "F-score", "F-beta", "F1Beta", "SetF", "DSC"), ("F1",)),
+    **dict.fromkeys(("AUROC", "ROC AUC"), ("AUC", "GAUC", "LAUC")),
+    "Rprec": ("RPrecision",),
+    **dict.fromkeys(("normalized DCG", "NDCG Burges", "SDCG"), ("nDCG",)),
+    **dict.fromkeys(("MR", "average rank", "rank"), ("MeanRank", "PercentileRank", "AMRI")),
+    **dict.fromkeys(("MPR", "percentile ranking"), ("PercentileRank",)),
+    **dict.fromkeys(("11pt_avg", "iprec_at_recall", "interpolated precision"), ("IPrec",)),
+    **dict.fromkeys(("nERR_IA", "intent-aware ERR"), ("ERR_IA",)),
+    **dict.fromkeys(("StRecall", "subtopic recall"), ("SRecall",)),
+    **dict.fromkeys(("BCE", "cross entropy", "binary cross entropy", "NLL"), ("LogLoss",)),
+    "normalized entropy": ("NE",),
+    **dict.fromkeys(("calibration error", "reliability"), ("ECE", "ScoreCalibration")),
+    **dict.fromkeys(("R squared", "RSQ"), ("R2",)),
+    "exp_var": ("ExplainedVariance",),
     "correlation": ("Pearson", "Spearman", "Kendall"),
-    **dict.fromkeys(("tau", "kendalltau"), ("Kendall",)),
-    **dict.fromkeys(("coverage", "catalogcoverage"), ("ItemCoverage", "UserCoverage")),
-    **dict.fromkeys(("coveredusers", "sufficientreco"), ("UserCoverage", "UserCoverageAtN")),
-    **dict.fromkeys(("novelty", "mss"), ("EPC", "EFD", "MIUF", "SelfInformation", "Surprisal")),
-    **dict.fromkeys(("newitems", "unseenitems"), ("NewToUser",)),
+    **dict.fromkeys(("tau", "Kendall tau"), ("Kendall",)),
+    **dict.fromkeys(("coverage", "catalog coverage"), ("ItemCoverage", "UserCoverage")),
+    **dict.fromkeys(("CoveredUsers", "SufficientReco"), ("UserCoverage", "UserCoverageAtN")),
+    **dict.fromkeys(("novelty", "MSS"), ("EPC", "EFD", "MIUF", "SelfInformation", "Surprisal")),
+    **dict.fromkeys(("new items", "unseen items"), ("NewToUser",)),
     **dict.fromkeys(
-        ("diversity", "intralistdiversity"),
+        ("diversity", "intra-list diversity"),
         ("ILD", "Personalization", "CategoryDiversity", "Gini", "ShannonEntropy", "SRecall"),
     ),
-    "categoricaldiversity": ("CategoryDiversity",),
-    "rankbiasedentropy": ("CategoryEntropy",),
-    **dict.fromkeys(("giniindex", "ginicoefficient", "listgini", "exposuregini"), ("Gini",)),
-    **dict.fromkeys(("entropy", "shannon", "distributionalcoverage"), ("ShannonEntropy",)),
+    "categorical diversity": ("CategoryDiversity",),
+    "rank-biased entropy": ("CategoryEntropy",),
+    **dict.fromkeys(("Gini index", "Gini coefficient", "ListGini", "ExposureGini"), ("Gini",)),
+    **dict.fromkeys(("entropy", "Shannon", "distributional coverage"), ("ShannonEntropy",)),
     **dict.fromkeys(
-        ("popularity", "popularitybias", "averagepopularity", "avgrecpopularity"),
+        ("popularity", "popularity bias", "average popularity", "AvgRecPopularity"),
         ("ARP", "APLT", "ACLT", "PopularityQuantile"),
     ),
-    "meanpoprank": ("PopularityQuantile",),
-    **dict.fromkeys(("longtail", "tail", "tailpercentage"), ("APLT", "ACLT")),
-    "ipshitrate": ("IPSRecall", "SNIPSRecall"),
+    "MeanPopRank": ("PopularityQuantile",),
+    **dict.fromkeys(("long tail", "tail", "tail percentage"), ("APLT", "ACLT")),
+    "IPS hit rate": ("IPSRecall", "SNIPSRecall"),
     "fairness": ("REO", "RSP", "UserMADRanking", "ItemMADRanking", "BiasDisparityBD"),
 }
 # What tools put before and after such names: LinkPredMAP (PyG), RetrievalMAP (torchmetrics),
@@ -60,9 +60,17 @@ _PREFIXES = ("linkpred", "retrieval", "mean")
 _SUFFIXES = ("atk", "topk", "cut", "score", "metric", "k")
 
 
+def _fold(name: str) -> str:
+    """Return a name in lower case, without spaces, "_" and "-"."""
+    return "".join(name.casefold().split()).replace("_", "").replace("-", "")
+
+
+_BY_FOLDED = {_fold(alias): metrics for alias, metrics in _ALIASES.items()}
+
+
 def _readings(name: str) -> Iterator[str]:
-    """Yield a name in lower case without "_" and "-", then without what tools put around it."""
-    text = name.casefold().replace("_", "").replace("-", "")
+    """Yield the folded name, then the name without the affixes that tools add to it."""
+    text = _fold(name)
     yield text
     starts = [text, *(text.removeprefix(each) for each in _PREFIXES)]
     yield from starts[1:]
@@ -72,12 +80,19 @@ def _readings(name: str) -> Iterator[str]:
 
 def aliased_metrics(name: str, known: Iterable[str]) -> list[str]:
     """Return the known metrics of an alias, none if it is no alias."""
-    registered = {metric: metric.casefold().replace("_", "") for metric in known}
+    registered = {metric: _fold(metric) for metric in known}
     for text in _readings(name):
-        found = [metric for metric in _ALIASES.get(text, ()) if metric in registered]
+        found = [metric for metric in _BY_FOLDED.get(text, ()) if metric in registered]
         if found := found or [metric for metric, folded in registered.items() if folded == text]:
             return found
     return []
+
+
+def metric_aliases(metric: str) -> tuple[list[str], list[str]]:
+    """Return the aliases that stand for one metric alone, and those that it shares with others."""
+    matches = {alias: names for alias, names in _ALIASES.items() if metric in names}
+    own = [alias for alias, names in matches.items() if len(names) == 1]
+    return own, [alias for alias in matches if alias not in own]
 
 
 def suggest_metrics(name: str, known: Iterable[str]) -> str:

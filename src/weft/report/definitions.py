@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -54,32 +54,44 @@ class MetricDescription:
 
     summary: str
     definition: str
+    formula: str  # LaTeX
+    use: str  # the question that the metric answers, and when another one is better
     edge_cases: str
     example: str  # the explanation of the code
+    related: tuple[str, ...]  # names of metrics
     code: str
 
 
+_SECTIONS = ("Formula", "Use", "Related", "Edge cases", "Example")
+
+
 def describe(metric: type[BaseMetric]) -> MetricDescription:
-    """Split the docstring of a metric: a summary, further paragraphs, "Edge cases: ...",
-    "Example: ..." and the code of the example.
+    """Split the docstring of a metric: a summary, further paragraphs, "Formula: ...", "Use: ...",
+    "Related: ...", "Edge cases: ...", "Example: ..." and the code of the example.
     """
     text, _, code = inspect.cleandoc(metric.__doc__ or "").partition("\n>>> ")
-    sections = {"Edge cases: ": "", "Example: ": ""}
+    sections = dict.fromkeys(_SECTIONS, "")
     plain = []
     for paragraph in (" ".join(paragraph.split()) for paragraph in text.split("\n\n")):
-        start = next((start for start in sections if paragraph.startswith(start)), None)
-        if start is None:
-            plain.append(paragraph)
+        title, _, content = paragraph.partition(": ")
+        if title in sections:
+            sections[title] = content
         else:
-            content = paragraph.removeprefix(start)
-            sections[start] = content[:1].upper() + content[1:]
+            plain.append(paragraph)
     return MetricDescription(
         plain[0],
         "\n\n".join(plain[1:]),
-        edge_cases=sections["Edge cases: "],
-        example=sections["Example: "],
+        formula=sections["Formula"],
+        use=_capitalize(sections["Use"]),
+        edge_cases=_capitalize(sections["Edge cases"]),
+        example=_capitalize(sections["Example"]),
+        related=tuple(name for name in sections["Related"].removesuffix(".").split(", ") if name),
         code=f">>> {code}" if code else "",
     )
+
+
+def _capitalize(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 def search_metrics(text: str) -> list[type[BaseMetric]]:
@@ -147,6 +159,8 @@ def list_facts(metric: type[BaseMetric]) -> Iterator[tuple[str, str]]:
     yield "range", value_range(metric)
     yield "needs", ", ".join(needed_inputs(metric)) or "scores and truth only"
     yield "sampled", sampling_text(metric)
+    if related := describe(metric).related:
+        yield "related", ", ".join(related)
     if metric.reference:
         yield "reference", metric.reference
 
@@ -259,6 +273,21 @@ def _format_values(result: Result) -> str:
     return ", ".join(
         f"{format_labels(value.cell)[1:-1]}: {value.value:.4f}" for value in result.entries
     )
+
+
+def differing_parameters(rows: Sequence[ToolDefinition]) -> dict[str, dict[str, list[str]]]:
+    """Return the tools by parameter and value, where parameters differ from those of Weft.
+
+    `rows` are those of `compare_definitions`. An example is
+    `{"normalizer": {"relevant": ["trec_eval", "ranx"]}}`."""
+    own = dict(parse_name(rows[0].name).params)
+    tools: dict[str, dict[str, list[str]]] = {}
+    for row in rows[1:]:
+        for parameter, value in parse_name(row.name).params if row.name else ():
+            if own.get(parameter) != value:
+                by_value = tools.setdefault(parameter, {})
+                by_value.setdefault(_format_parameter(value), []).append(row.tool)
+    return tools
 
 
 def profile_tools() -> list[str]:

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from weft._input_kinds import BUILT_IN_INPUTS
+from weft.metrics.aliases import metric_aliases
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.declarations import metric_parameters
 from weft.metrics.profiles import PROFILES, Profile
-from weft.metrics.registry import FAMILIES, built_in_metrics
+from weft.metrics.registry import FAMILIES, built_in_metrics, find_metric
 from weft.report import definitions
 
 
@@ -41,6 +42,7 @@ def write_pages(folder: Path) -> list[Path]:
 def _index_page(metrics: Sequence[type[BaseMetric]]) -> str:
     """Return the page of all metrics by family."""
     lines = ["# The metrics", "", "`weft metrics NAME` explains a metric in the terminal.", ""]
+    lines += [*_notation()]
     for family in FAMILIES:
         rows = [
             (
@@ -57,11 +59,43 @@ def _index_page(metrics: Sequence[type[BaseMetric]]) -> str:
 
 
 def metric_page(metric: type[BaseMetric]) -> str:
-    """Return the page of a metric: definition, parameters, inputs, edge cases, example, tools."""
+    """Return the page of a metric: definition, use, properties, edge cases, example, tools."""
     description = definitions.describe(metric)
     lines = [f"# {definitions.title(metric)}", "", description.summary, ""]
+    lines += _other_names(metric)
+    if description.formula:
+        lines += ["```math", description.formula, "```", ""]
     if description.definition:
         lines += [description.definition, ""]
+    if description.use:
+        lines += ["## When to use it", "", description.use, ""]
+    lines += ["## Properties", "", *_properties(metric), ""]
+    lines += ["## Parameters", "", *_parameters(metric), ""]
+    if description.edge_cases:
+        lines += ["## Edge cases", "", description.edge_cases, ""]
+    lines += ["## Example", "", description.example, "", "```pycon", description.code, "```", ""]
+    if description.related:
+        lines += ["## Related metrics", "", *_related(description.related), ""]
+    return _join([*lines, *_other_tools(metric)])
+
+
+def _other_names(metric: type[BaseMetric]) -> Iterator[str]:
+    """Yield the aliases of a metric, so that a search of the text finds its page."""
+    own, shared = metric_aliases(metric.__name__)
+    names = [f"Also known as: {', '.join(own)}."] if own else []
+    names += [f"Search terms: {', '.join(shared)}."] if shared else []
+    if names:
+        yield from (" ".join(names), "")
+
+
+def _related(names: Iterable[str]) -> Iterator[str]:
+    """Yield a list of links to metrics with their summaries."""
+    for name in names:
+        metric = find_metric(name)
+        yield f"- [{definitions.title(metric)}]({name}.md): {definitions.describe(metric).summary}"
+
+
+def _properties(metric: type[BaseMetric]) -> Iterator[str]:
     inputs = (
         f"`{name}`, {BUILT_IN_INPUTS[name].describe()}"
         for name in definitions.needed_inputs(metric)
@@ -75,11 +109,7 @@ def metric_page(metric: type[BaseMetric]) -> str:
         ("undefined when", metric.undefined),
         ("reference", metric.reference),
     ]
-    lines += [*_table(("", ""), facts), "", "## Parameters", "", *_parameters(metric), ""]
-    if description.edge_cases:
-        lines += ["## Edge cases", "", description.edge_cases, ""]
-    lines += ["## Example", "", description.example, "", "```pycon", description.code, "```", ""]
-    return _join([*lines, *_other_tools(metric)])
+    yield from _table(("property", "value"), facts)
 
 
 def _parameters(metric: type[BaseMetric]) -> Iterator[str]:
@@ -101,9 +131,10 @@ def _other_tools(metric: type[BaseMetric]) -> Iterator[str]:
     if len(rows) == 1:
         yield from ("No [profile](../reference/profiles.md) covers it.", "")
         return
+    yield from (_differences(rows), "")
     yield (
-        "On the [example lists](README.md#the-example-lists), with every rating 1 and with ratings "
-        "of 1 to 5:"
+        "Values on the [example lists](README.md#the-example-lists), with every rating 1 and with "
+        "ratings of 1 to 5:"
     )
     yield ""
     cells = []
@@ -115,6 +146,24 @@ def _other_tools(metric: type[BaseMetric]) -> Iterator[str]:
             cells.append((tool, f"excluded: {row.reason}", "", ""))
     yield from _table(("tool", "Weft's name for it", "ratings 1", "ratings 1-5"), cells)
     yield ""
+
+
+def _differences(rows: Sequence[definitions.ToolDefinition]) -> str:
+    """Return a sentence about the parameters in which the tools of `rows` differ from Weft."""
+    values = [
+        f"`{parameter}={value}` ({', '.join(tools)})"
+        for parameter, by_value in definitions.differing_parameters(rows).items()
+        for value, tools in by_value.items()
+    ]
+    if values:
+        return f"Tools differ from Weft's default in parameters: {'; '.join(values)}."
+    if any(row.name for row in rows[1:]):
+        return (
+            "The tools use Weft's default parameters. Different values are due to the settings of "
+            "their [profiles](../reference/profiles.md), such as the treatment of ties and of "
+            "empty lists."
+        )
+    return "No tool has the same definition."
 
 
 _PROFILES_INTRODUCTION = """\
@@ -176,6 +225,68 @@ def _linked_table(head: tuple[str, str], texts: Mapping[str, str]) -> Iterator[s
     rows = [(_link(name), text) for name, text in texts.items() if text]
     if rows:
         yield from (*_table(head, rows), "")
+
+
+# Rows of the table of symbols. "|" would end a cell, so that sizes are written with lvert.
+_NOTATION = (
+    ("$u$, $U$", "a user, and the evaluated users: those with at least one relevant item"),
+    ("$i$, $I$", "an item, and all items of the catalogue"),
+    (
+        "$C_u$",
+        "the candidates of the user: the items that can be recommended, that is, items with a "
+        "score that are not masked as seen in train",
+    ),
+    ("$k$", "the cut-off: the number of positions that are evaluated"),
+    (
+        "$L_u$",
+        "the recommendation list of the user, cut at $k$; $\\lvert L_u \\rvert$ is smaller than "
+        "$k$ if the model recommends fewer items",
+    ),
+    ("$i_p$", "the item at position $p$ of the list, $p = 1, \\dots, \\lvert L_u \\rvert$"),
+    (
+        "$r_{ui}$, $s_{ui}$",
+        "the rating of the item in the truth, and the score that the model gives to it",
+    ),
+    (
+        "$R_u$",
+        "the relevant items of the user: those with a rating above 0, or at least the relevance "
+        "threshold; it includes relevant items that are not candidates",
+    ),
+    ("$N_u$", "the negatives of the user: the candidates that are not relevant"),
+    (
+        "$L_u \\cap R_u$",
+        "the hits: the relevant items in the list; $h_p$ is the number of hits at positions "
+        "$1, \\dots, p$",
+    ),
+    (
+        "$g_{ui}$, $g_p$",
+        "the gain of an item, and of the item at position $p$: $2^{r_{ui}} - 1$ for a relevant "
+        "item (by default), 0 for others",
+    ),
+    ("$d_p$", "the discount of position $p$: $1 / \\log_2(p + 1)$"),
+    (
+        "$n_i$, $T$",
+        "the number of train interactions of the item, and of all items, $T = \\sum_i n_i$",
+    ),
+    ("$P_u$", "the profile of the user: the items of the user's train interactions"),
+    ("$c_i$", "the number of lists that contain the item"),
+    ("$F_i$", "the features of the item, such as its genres"),
+    ("$[x]$", "1 if the statement $x$ is true, otherwise 0"),
+)
+
+
+def _notation() -> Iterator[str]:
+    """Yield the section that defines the symbols of the formulas."""
+    yield from ("## Notation", "", "The formulas of the metric pages use these symbols:", "")
+    yield from (*_table(("symbol", "meaning"), _NOTATION), "")
+    yield (
+        "A formula for a name with the index $u$, such as $\\mathrm{Recall}_u$, gives the value of "
+        "one user. The value of the metric is then the mean over the users $U$; users without a "
+        "relevant item are left out, unless the page states otherwise. A formula for a name "
+        "without an index gives the value of the metric. Formulas hold for the default "
+        "parameters. In plain text, $L$, $R$ and $N$ stand for the sets of one user."
+    )
+    yield ""
 
 
 def _example_lists() -> Iterator[str]:

@@ -21,7 +21,17 @@ _HERLOCKER = (
 
 @register
 class Precision(AccuracyMetric):
-    """The share of the list that is relevant: hits / k.
+    r"""The share of the list that is relevant: hits / k.
+
+    Formula: \mathrm{Precision}_u = \frac{|L_u \cap R_u|}{k}
+
+    Use: it answers which part of the recommendations is useful, for example when a page shows
+    exactly k items and each position counts the same. It ignores the order within the list; use
+    nDCG or MAP if higher positions matter more. With few relevant items per user it is bounded by
+    |R| / k, so that values at different cut-offs or of different data sets are not comparable; use
+    Recall or RPrecision then.
+
+    Related: Recall, RPrecision, F1, MAP.
 
     `denominator="list"` divides by the length of the list where it is shorter than k (0 for an
     empty list).
