@@ -820,11 +820,11 @@ NO_CUTOFF = (*FLAGS, "-m", "nDCG")
         (["evaluate", "--recs", "good.csv"], "--truth must be given"),
         (
             ["evaluate", "good.csv", "--truth", "test.csv"],
-            "good.csv: a configuration is YAML, and this is .csv.",
+            "good.csv: expected a YAML configuration, got a .csv file.",
         ),
         (
             ["check", "good.Parquet.gz"],
-            "Recommendation lists are given by name: weft check --recs good.Parquet.gz",
+            "Recommendation lists are given with --recs: weft check --recs good.Parquet.gz",
         ),
         (["evaluate", "--truth", "test.csv"], "--recs must be given"),
         (NO_CUTOFF, "--top-k"),
@@ -843,7 +843,7 @@ NO_CUTOFF = (*FLAGS, "-m", "nDCG")
         ([*BRIEF, "--mask-seen"], "--train"),
         (
             [*BRIEF, "--recs", "other/good.csv"],
-            "there is a model 'good' already, good.csv; give each its own name",
+            "there is already a model 'good', good.csv; give each model its own name",
         ),
         ([*BRIEF, "--recs", "good="], "expected a path after '='"),
         ([*BRIEF, "--column", "usr=1"], "Did you mean 'user'?"),
@@ -851,7 +851,7 @@ NO_CUTOFF = (*FLAGS, "-m", "nDCG")
         ([*BRIEF, "--column", "items.user=1"], "Choose one of item."),
         ([*BRIEF, "--column", "user"], "expected ROLE=NAME"),
         ([*BRIEF, "--column", "user=a", "--column", "truth.user=b"], "given twice"),
-        ([*BRIEF, "--per-user"], "give the folder with --out DIR"),
+        ([*BRIEF, "--per-user"], "give a folder for the results with --out DIR"),
         ([*BRIEF, "--out", "good.csv"], "good.csv is a file; give a folder"),
         ([*BRIEF, "--out", "good.csv/deep"], "good.csv is a file; give a folder"),
         ([*BRIEF, "--format", "yaml"], "--format yaml is not known"),
@@ -865,7 +865,7 @@ NO_CUTOFF = (*FLAGS, "-m", "nDCG")
         ),
         (
             [*BRIEF, "--address", "ray://head:10001"],
-            "no engine is named, but its address; add the name (--engine), ray or spark",
+            "got address without an engine; add its name (--engine), ray or spark",
         ),
         ([*BRIEF, "--gate", "nDCG@10"], "has no operator"),
         ([*BRIEF, "--gate", "nDCG > 0.1"], "needs a cut-off"),
@@ -1096,7 +1096,7 @@ def test_spark_writes_its_values_per_user(folder, call, engines):
     again = [*BRIEF, "--engine", "spark", "--out", "there", "--per-user"]
     refused = call(*again, cwd=folder, code=2)
     assert (
-        "there/good.per_user.parquet exists already; --overwrite replaces it" in refused.stderr
+        "there/good.per_user.parquet exists already; replace it with --overwrite" in refused.stderr
         and engines == []
     )
     call(*again, "--overwrite", "-m", "Precision@2", cwd=folder)
@@ -1111,7 +1111,9 @@ def test_spark_writes_its_values_per_user(folder, call, engines):
     call(*BRIEF, "--engine", "spark", "--out", "here", "--per-user", "--overwrite", cwd=folder)
     assert (folder / "here" / "good.per_user.parquet").is_dir()
     refused = call(*BRIEF, "--out", "there", "--per-user", "--overwrite", cwd=folder, code=2)
-    assert "there/good.per_user.parquet is a folder, as Spark writes it" in refused.stderr
+    assert (
+        "there/good.per_user.parquet is a folder, which an earlier run on Spark" in refused.stderr
+    )
 
 
 def test_removes_incomplete_tables_of_spark(folder, call, engines, monkeypatch):
@@ -1155,7 +1157,7 @@ def test_rejects_an_engine_under_torchrun(folder, call, engines, monkeypatch):
 
 def test_gates_decide_the_exit_code(folder, call):
     passed = call(*BRIEF, "--gate", "good: nDCG@2 >= 0.5", "--gate", "recall@2 > 0.1", cwd=folder)
-    assert passed.stdout.count("gate passed") == 3 and "3 of 3 passed." in passed.stdout
+    assert passed.stdout.count("gate passed") == 3 and "3 of 3 gates passed." in passed.stdout
     failed = call(*BRIEF, "--gate", "nDCG@2 >= 0.9", "--out", "results", cwd=folder, code=1)
     assert "gate FAILED  poor: nDCG@2" in failed.stdout and "difference -" in failed.stdout
     assert (folder / "results" / "poor.json").exists()  # a failed gate is a result too
@@ -1206,7 +1208,7 @@ def test_gates_that_test_differences(folder, call):
     done = call(*good, "--gate", "nDCG@2 better than plain/good.json", cwd=folder, code=2)
     assert "it has no values per user" in done.stderr
     done = call(*good, "--gate", same, "--junit", "base", cwd=folder, code=2)
-    assert "--junit base: it is a folder" in done.stderr
+    assert "--junit base: this is a folder" in done.stderr
 
 
 def test_extends_the_summary_of_a_github_step(folder, call, monkeypatch):
@@ -1402,7 +1404,7 @@ def test_an_ascii_terminal(folder):
 def test_help_teaches_by_example(tmp_path, call, command):
     printed = call(command, "--help", cwd=tmp_path).stdout
     examples = [
-        line.strip() for line in printed.splitlines() if line.startswith(f" weft {command}")
+        line.strip() for line in printed.splitlines() if line.strip().startswith(f"weft {command}")
     ]
     assert len(examples) >= (1 if command == "schema" else 3)
     assert max(map(len, printed.splitlines())) <= 80
@@ -1433,7 +1435,7 @@ def test_shows_a_metric_as_each_tool_defines_it(tmp_path, call):
     for words in ("nDCG(gain=exponential_shifted)", "rectools", "0.2983", "0.5067", "0.4249"):
         assert words in shown
     gini = call("metrics", "Gini", "--profiles", cwd=tmp_path).stdout
-    assert "1 - Gini" in gini and "not covered by: trec_eval, ranx" in gini
+    assert "1 - Gini" in gini and "Not available in: trec_eval, ranx" in gini
     assert "rectools" in call("metrics", "--profiles", cwd=tmp_path).stdout
 
 
@@ -1548,7 +1550,7 @@ def test_compare_writes_a_report(folder, call, reported):
     [
         ("page.pdf", "--report page.pdf: give a name that ends in .html or .htm."),
         ("page", "--report page: give a name that ends in .html or .htm."),
-        ("dir.html", "--report dir.html: it is a folder; give the name of a file."),
+        ("dir.html", "--report dir.html: this is a folder; give the name of a file."),
         ("test.csv/page.html", "--report test.csv/page.html: test.csv is a file; give a folder."),
     ],
 )
@@ -1595,8 +1597,8 @@ def test_demo_without_the_extra_explains_how_to_install_it(demo, call, monkeypat
     monkeypatch.setitem(sys.modules, "altair", None)
     done = call("demo", cwd=tmp_path)
     assert (
-        "Not written: report.html; a report needs Altair, Jinja and vl-convert; install them with: "
-        "pip install" in done.stdout
+        "report.html was not written: a report needs Altair, Jinja and vl-convert; install them "
+        "with: pip install" in done.stdout
     )
     assert "report.html" not in done.stdout.partition("Written: ")[2].splitlines()[0]
     assert (
@@ -1616,7 +1618,7 @@ def test_metrics_explains_names_with_a_cutoff_or_parameters(tmp_path, call):
 
 def test_default_metrics(folder, call):
     (folder / "run.yaml").write_text("data: {truth: test.csv}\nmodels: {good: good.csv}\n")
-    hint = "nDCG and Recall: the default; choose others with --metrics."
+    hint = "nDCG and Recall are the default metrics; choose others with --metrics."
     for files in (["--recs", "good.csv", "--truth", "test.csv"], ["run.yaml"]):
         for cutoffs, k in (([], 10), (["-k", "2"], 2)):
             done = call("evaluate", *files, *cutoffs, "--format", "csv", cwd=folder)
@@ -1789,13 +1791,14 @@ def test_debug_shows_the_traceback_before_or_after_the_command(folder, call):
         (
             KeyError("surprise"),
             3,
-            "error: KeyError: 'surprise'. This is a bug in Weft, not in your files: --debug shows",
+            "error: KeyError: 'surprise'. This is a bug in Weft, not an error in your files. "
+            "Please report it with the traceback",
         ),
-        (MemoryError(), 3, "error: there is not enough memory"),
+        (MemoryError(), 3, "error: out of memory"),
         (
             RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"),
             3,
-            "error: there is not enough memory",
+            "error: out of memory",
         ),
         (KeyboardInterrupt(), 130, "interrupted"),
         (InputError("this is wrong"), 2, "error: this is wrong"),

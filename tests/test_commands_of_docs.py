@@ -230,7 +230,7 @@ def test_the_workflow_of_the_page_runs(tmp_path):
     completed = run_process(
         ["bash", "-ec", weft + baseline + script], tmp_path, GITHUB_STEP_SUMMARY="summary.md"
     )
-    assert "2 of 2 passed" in completed.stdout
+    assert "2 of 2 gates passed" in completed.stdout
     assert "| nDCG@10" in (tmp_path / "summary.md").read_text()
     assert (tmp_path / "results" / "gates.xml").exists()
     assert (tmp_path / "results" / "new.json").exists()

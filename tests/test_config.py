@@ -538,8 +538,8 @@ MISTAKES = [
     ),
     (
         "evaluation: {top_k: 5, complex_metrics: [{name: F1, params: {beta: {a: 1}}}]}",
-        "1:61: evaluation.complex_metrics[0].params: the parameter 'beta' is a mapping, expected a "
-        "value or a list.",
+        "1:61: evaluation.complex_metrics[0].params: got a mapping for the parameter 'beta', "
+        "expected a value or a list.",
     ),
     (
         "evaluation: {strategy: fulll}",
@@ -760,12 +760,12 @@ MISTAKES = [
     ),
     (
         "data: {truth: {path: truth.csv, separator: ''}}",
-        "1:44: data.truth.separator: got '', expected the text between columns, such as "
+        "1:44: data.truth.separator: got '', expected the text between two columns, such as "
         "',' or '\\t'.",
     ),
     (
         "data: {truth: {path: truth.csv, columns: {usr: a}}}",
-        "1:43: data.truth.columns.usr: there is no role 'usr'. Did you mean 'user'?",
+        "1:43: data.truth.columns.usr: unknown role 'usr'. Did you mean 'user'?",
     ),
     (
         "data: {truth: {path: truth.csv, columns: {user: -1}}}",

@@ -61,13 +61,13 @@ def test_nothing_is_overwritten_without_force(tmp_path):
     write_data(tmp_path)
     path = tmp_path / "weft.yaml"
     path.write_text("mine")
-    assert "exists already; --force replaces it" in init(tmp_path, code=2)
+    assert "exists already; replace it with --force" in init(tmp_path, code=2)
     assert path.read_text() == "mine"
     init(tmp_path, "--force")
     assert "models:" in path.read_text()
     init(tmp_path, "--out", str(tmp_path / "other.yaml"))
     assert (tmp_path / "other.yaml").read_text() == path.read_text()
-    assert "must lie in" in init(tmp_path, "--out", str(tmp_path.parent / "x.yaml"), code=2)
+    assert "must be in" in init(tmp_path, "--out", str(tmp_path.parent / "x.yaml"), code=2)
     assert "there is no such folder" in init(tmp_path / "nowhere", code=2)
 
 

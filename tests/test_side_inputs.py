@@ -581,7 +581,7 @@ def test_command_line(folder):
     assert changed[f"MeanNorm@{K}"] == values[f"MeanNorm@{K}"]
     assert changed[f"ListRevenue@{K}"] != values[f"ListRevenue@{K}"]
     done = run([*command, "--input", f"price={prices}"])
-    assert "--input price=" in done.output and "price is given twice; keep one" in done.output
+    assert "--input price=" in done.output and "price is given twice; remove one" in done.output
     done = run(["check", str(folder / "config.yaml")])
     assert done.exit_code == 0, done.output
 
@@ -603,7 +603,7 @@ def test_columns_of_all_files(folder):
     (value,) = json.loads(done.stdout)[0]["values"]
     assert value["value"] == pytest.approx(expected_values()[f"ListRevenue@{K}"])
     done = CliRunner().invoke(cli.app, [*command, "--column", "value=price"])
-    assert "--column value=price: there is no role 'value'" in done.output
+    assert "--column value=price: unknown role 'value'" in done.output
 
 
 def test_check_takes_inputs(folder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from weft.cli.compare_command import compare
 from weft.cli.demo_command import demo
 from weft.cli.error_handling import CommandGroup, print_text, show_tracebacks
 from weft.cli.evaluate_command import evaluate
+from weft.cli.help_texts import WeftCommand
 from weft.cli.init_command import init
 from weft.cli.metrics_command import metrics
 from weft.cli.schema_command import schema
@@ -20,26 +22,28 @@ app = typer.Typer(
     name="weft",
     cls=CommandGroup,
     help="Evaluate recommender systems: accuracy, coverage, novelty, diversity, bias, fairness.",
-    epilog="Start with: weft demo",
+    epilog="Run 'weft demo' for a first example, and 'weft COMMAND --help' for the options of a "
+    "command.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo)
-app.command(
-    epilog="Exit codes: 0; 1 if a gate failed; 2 for an error in the input; 3 for a bug. "
-    "More: docs/reference/command-line.md"
-)(evaluate)
-app.command()(compare)
-app.command()(init)
-app.command()(metrics)
-app.command()(schema)
-app.command()(split)
-app.command(
-    epilog="Exit codes: 0; 1 if there is an error (with --strict: or a warning); 2 if an input "
-    "cannot be read."
+_add_command = partial(app.command, cls=WeftCommand)
+_add_command()(demo)
+_add_command()(init)
+_add_command()(split)
+_add_command(
+    epilog="Exit codes: 0 if nothing is wrong, 1 if errors were found (with --strict also "
+    "warnings), 2 if an input cannot be read, 3 for a bug."
 )(check)
+_add_command(
+    epilog="Exit codes: 0 for success, 1 if a gate failed, 2 for an error in the options or the "
+    "input, 3 for a bug or too little memory."
+)(evaluate)
+_add_command()(compare)
+_add_command()(metrics)
+_add_command()(schema)
 
 
 def main() -> None:
@@ -69,8 +73,10 @@ def _print_version(is_requested: bool) -> None:
 def _set_common_options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
 ) -> None:
     show_tracebacks(debug, reset=True)

@@ -39,25 +39,30 @@ def check(
         OutputOption(
             "--format",
             "-f",
-            help="Format of the output: table or json.",
+            metavar="CHOICE",
+            help="Output format: table or json.",
             autocompletion=complete_words(*_FORMATS),
         ),
     ] = "table",
-    strict: Annotated[bool, OutputOption("--strict", help="Fail on warnings, too.")] = False,
+    strict: Annotated[
+        bool, OutputOption("--strict", help="Also fail (exit code 1) if there are warnings.")
+    ] = False,
     debug: Debug = False,
     **options: Any,
 ) -> None:
-    """List everything suspicious in the files, and how much it changes the metrics.
+    """Check the input files for common problems, and show how they affect the metrics.
 
-    Ids that do not match, duplicates, train in truth or lists, short lists, missing users, ties,
-    scores that are no numbers or all the same, leaks in time and more: each with a count, the first
-    rows, and the metrics with it treated the other way (nDCG and Recall at 10, if no metrics are
-    given).
+    The checks include ids that do not match, duplicates, train interactions in truth or lists,
+    short lists, missing users, ties, scores that are missing or constant, and train data that is
+    later than the truth. Each finding has a count, the first rows, and the values of the metrics
+    with and without the problem. If no metrics are given, nDCG@10 and Recall@10 are computed.
+
+    Examples:
 
     \b
-    weft check --recs knn.csv --truth test.csv --train train.csv
-    weft check --recs a=a.csv --recs b=b.tsv --truth test.csv -m nDCG,MAP -k 10,20
-    weft check config.yaml --strict
+      weft check --recs knn.csv --truth test.csv --train train.csv
+      weft check --recs a=a.csv --recs b=b.tsv --truth test.csv -m nDCG -k 10,20
+      weft check config.yaml --strict
     """
     from weft.errors import check_choice
 

@@ -31,6 +31,7 @@ from weft.cli.output import (
     render_report,
 )
 from weft.config.evaluation_section import CorrectionSettings, SignificanceSettings
+from weft.evaluation.setting_rules import METRICS, OUTPUT
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from weft.statistics import Comparison
 
 TESTS = choices(TestName)
+_TESTS_PANEL = "Significance tests"
 _SETTINGS = [
     declare(
         "metrics",
@@ -46,26 +48,41 @@ _SETTINGS = [
         "--metric",
         "-m",
         metavar="NAMES",
-        help="Compare only these, such as nDCG@10,MRR@5; may be repeated.",
+        rich_help_panel=METRICS,
+        help="Metrics to compare, such as nDCG@10,MRR@5. May be repeated. Default: all metrics of "
+        "the results.",
     ),
     declare(
         "tests",
         list[str] | None,
         "--test",
         "-t",
-        help=f"Significance tests: {', '.join(TESTS)}; may be repeated. Default: paired_t, "
-        "and bootstrap for metrics without values per user.",
+        metavar="CHOICE",
+        rich_help_panel=_TESTS_PANEL,
+        help=f"Significance test: {', '.join(TESTS)}. May be repeated. Default: paired_t, and "
+        "bootstrap for metrics without values per user.",
         autocompletion=complete_words(*TESTS),
     ),
     declare_choice(
         "correction",
         choices(CorrectionName),
         default="holm",
+        rich_help_panel=_TESTS_PANEL,
         about="Correction of the p-values for multiple tests.",
     ),
-    *(with_default(SignificanceSettings, name) for name in ("family", "alternative", "resamples")),
-    with_default(CorrectionSettings, "alpha"),
-    declare("seed", int, default=0, show_default=True, help="Seed of the randomization test."),
+    *(
+        with_default(SignificanceSettings, name, rich_help_panel=_TESTS_PANEL)
+        for name in ("family", "alternative", "resamples")
+    ),
+    with_default(CorrectionSettings, "alpha", rich_help_panel=_TESTS_PANEL),
+    declare(
+        "seed",
+        int,
+        default=0,
+        show_default=True,
+        rich_help_panel=_TESTS_PANEL,
+        help="Seed of the random numbers in the randomization test.",
+    ),
 ]
 
 
@@ -74,21 +91,24 @@ _OUTPUT = [
         "pairs",
         bool | None,
         "--pairs/--no-pairs",
-        help="Show every pair of models. By default a table shows them for up to three models; "
-        "Markdown, LaTeX, HTML and typst do not.",
+        rich_help_panel=OUTPUT,
+        help="Show a table for every pair of models. Default: only for --format table with up to "
+        "three models.",
     ),
     declare(
         "out",
         Path | None,
         metavar="FILE",
-        help="Also write the comparison to a file in .json, .csv, .parquet, .md, .tex or .typ.",
+        rich_help_panel=OUTPUT,
+        help="File for the comparison, in the format of its suffix: .json, .csv, .parquet, .md, "
+        ".tex or .typ.",
     ),
 ]
 _ResultPaths = Annotated[
     list[Path],
     typer.Argument(
-        metavar="RESULT.json...",
-        help="Two or more result files, with values per user or bootstrap resamples.",
+        metavar="RESULT.json",
+        help="Two or more result files with values per user or bootstrap resamples.",
         show_default=False,
     ),
 ]
@@ -103,19 +123,22 @@ def compare(
     debug: Debug = False,
     **options: Any,
 ) -> None:
-    """Compare models user by user, with significance tests.
+    """Compare two or more evaluated models with significance tests.
 
-    Shows differences with intervals, p-values that are adjusted for multiple tests, and effect
-    sizes.
+    The output shows differences with confidence intervals, p-values adjusted for multiple tests,
+    and effect sizes.
 
-    The results must have values per user: weft evaluate ... --out DIR --per-user writes them. With
-    --bootstrap 1000, metrics such as Gini are compared, too.
+    The results must contain values per user, which 'weft evaluate --out DIR --per-user' writes.
+    Metrics without a value per user, such as Gini, are compared if the results were evaluated with
+    --bootstrap 1000.
+
+    Examples:
 
     \b
-    weft compare results/als.json results/pop.json
-    weft compare results/*.json -m nDCG@10 -t wilcoxon --correction fdr
-    weft compare results/als.json results/pop.json --format latex > table.tex
-    weft compare results/*.json --report report.html
+      weft compare results/als.json results/pop.json
+      weft compare results/*.json -m nDCG@10 -t wilcoxon --correction fdr
+      weft compare results/als.json results/pop.json --format latex > table.tex
+      weft compare results/*.json --report report.html
     """
     from weft.errors import check_choice
 

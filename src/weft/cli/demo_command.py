@@ -24,16 +24,22 @@ if TYPE_CHECKING:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder for the results and the data.")] = Path(
-        "weft-demo"
-    ),
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for the results and the data.")
+    ] = Path("weft-demo"),
     debug: Debug = False,
 ) -> None:
     """Evaluate three recommenders on an embedded data set.
 
-    Prints a table, and writes the results as JSON, a report, and the data as files: train.csv,
-    test.csv, users.csv, items.csv, and the lists als.csv, knn.csv and pop.csv. Needs no files and
-    no network; the report needs the extra "report": pip install 'weft\\[report]'
+    Prints a table and writes the results as JSON, an HTML report, and the data as files: train.csv,
+    test.csv, users.csv, items.csv, and the recommendation lists als.csv, knn.csv and pop.csv. It
+    needs no files and no network. The report needs an extra: pip install 'weft\\[report]'.
+
+    Examples:
+
+    \b
+      weft demo
+      weft demo --out /tmp/weft-demo
     """
     check_folder(out, f"--out {out}")
     with show_progress(6) as step:
@@ -51,16 +57,16 @@ def demo(
     print_results(console, [demonstration.shorten_result(result) for result in results])
     cutoffs = ", ".join(str(k) for k in demonstration.TOP_K if k != demonstration.SHOWN_CUTOFF)
     console.print(
-        f"Not shown: the cut-offs {cutoffs}, values by group of users and of items.",
+        f"Not shown: the cut-offs {cutoffs}, and values by groups of users and of items.",
         style="dim",
         highlight=False,
     )
     tables = f"{', '.join(map(str, files))} (with values per user)"
     print_written(console, [tables, *page])
     names = ", ".join(path.name for path in inputs)
-    console.print(paragraph(f"Data, in {out}: {names}", console.width), soft_wrap=True)
+    console.print(paragraph(f"Data files in {out}: {names}", console.width), soft_wrap=True)
     if not page:
-        console.print(f"Not written: report.html; {missing_extra}", soft_wrap=True, markup=False)
+        console.print(f"report.html was not written: {missing_extra}", soft_wrap=True, markup=False)
     for path in page:
         console.print(f"Open {path} in a browser.", soft_wrap=True, markup=False)
     console.print("\nNext, try:")

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from weft.cli.flags import command_line_style
+from weft.cli.help_texts import hide_switch_types
 from weft.errors import WeftError, escape_controls
 
 EXIT_FAILED_GATE = 1
@@ -30,6 +31,10 @@ _shows_tracebacks = False
 
 class CommandGroup(TyperGroup):
     """The commands of the application, with errors reported as messages."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options of the application, with --help."""
+        return hide_switch_types(super().get_params(ctx))
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Read the command line."""
@@ -54,7 +59,7 @@ def _enable_tracebacks(is_enabled: bool) -> None:
 
 Debug = Annotated[
     bool,
-    typer.Option("--debug", callback=_enable_tracebacks, help="Show the traceback of an error."),
+    typer.Option("--debug", callback=_enable_tracebacks, help="Show tracebacks of errors."),
 ]
 
 
@@ -140,13 +145,10 @@ def _describe_bug(error: BaseException) -> str:
     """Return the message for an exception that no user should see."""
     text = " ".join(str(error).split())[:300]
     if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(text):
-        return (
-            f"there is not enough memory. {text} Try a smaller --batch-size; --debug shows where "
-            "it happened."
-        )
+        return f"out of memory. {text} Try a smaller --batch-size; --debug shows the traceback."
     return (
-        f"{type(error).__name__}: {text}. This is a bug in Weft, not in your files: --debug shows "
-        "the traceback; please report it."
+        f"{type(error).__name__}: {text}. This is a bug in Weft, not an error in your files. "
+        "Please report it with the traceback that --debug shows."
     )
 
 

@@ -18,14 +18,13 @@ from weft.cli.options import (
     CUSTOM_MODULES,
     ENGINE_OPTIONS,
     FILE_OPTIONS,
-    GATE_OUTPUTS,
+    GATE_OPTIONS,
     GUARD_CSV,
     LOG,
     READING_OPTIONS,
     REPORT_TITLE,
     RESULT_FORMATS,
     ConfigPath,
-    Gates,
     Overwrite,
     ReportPath,
     ResultFolder,
@@ -67,7 +66,7 @@ _TABLE_SUFFIXES = {".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".inter", ".trec
     *ENGINE_OPTIONS,
     REPORT_TITLE,
     CUSTOM_MODULES,
-    *GATE_OUTPUTS,
+    *GATE_OPTIONS,
     LOG,
     GUARD_CSV,
 )
@@ -77,29 +76,31 @@ def evaluate(
     out: ResultFolder = None,
     report: ReportPath = None,
     format: ResultFormat = "table",  # noqa: A002
-    gates: Gates = None,
     overwrite: Overwrite = False,
     debug: Debug = False,
     **options: Any,
 ) -> None:
-    """Evaluate recommendation files: a table with intervals, result files, a report, gates for CI.
+    """Evaluate recommendations, and print a table of metrics with confidence intervals.
 
-    With a YAML file, with options only, or with options that replace values of the file. Without
-    metrics, nDCG and Recall at 10.
+    The models, the data and the settings come from options, from a YAML file, or from both; options
+    override the values of the file. If no metrics are given, nDCG@10 and Recall@10 are computed.
+
+    Examples:
 
     \b
-    weft evaluate --recs als.csv --truth test.csv -m nDCG,Recall -k 10,20
-    weft evaluate --recs als=a.parquet --recs pop=b.tsv --truth test.csv \\
-      --train train.csv -m nDCG,Gini,EPC -k 10 --out results --per-user
-    weft evaluate config.yaml --gate 'nDCG@10 >= 0.31' --format markdown
-    weft evaluate config.yaml --report report.html --log mlflow
-    weft evaluate config.yaml --engine spark --address spark://head:7077
+      weft evaluate --recs als.csv --truth test.csv -m nDCG,Recall -k 10,20
+      weft evaluate --recs als=a.parquet --recs pop=b.tsv --truth test.csv \\
+        --train train.csv -m nDCG,Gini,EPC -k 10 --out results --per-user
+      weft evaluate config.yaml --gate 'nDCG@10 >= 0.31' --format markdown
+      weft evaluate config.yaml --report report.html --log mlflow
+      weft evaluate config.yaml --engine spark --address spark://head:7077
     """
     from weft.errors import check_choice
 
     chosen = check_choice("format", format, RESULT_FORMATS)
     console = open_console(stderr=chosen != "table")
     guard_csv, trackers = options.pop("guard_csv"), check_trackers(options.pop("log") or [])
+    gates = options.pop("gates") or []
     outputs = {name: options.pop(name) for name in ("gate_summary", "junit", "report_title")}
     outputs |= {"output": out, "report": report}
     with _process_group(), show_progress(None) as step:
@@ -108,7 +109,7 @@ def evaluate(
 
         configuration = load_configuration("weft evaluate", config, options)
         configuration = _with_outputs(configuration, outputs, overwrite=overwrite)
-        configuration, ready_gates = _prepare_gates(configuration, config, gates or [])
+        configuration, ready_gates = _prepare_gates(configuration, config, gates)
         configuration, has_default = with_default_metrics(configuration)
         outcome, files = _run(configuration, ready_gates, step, guard_csv=guard_csv)
         if process_rank():  # the first process reports the results
@@ -116,7 +117,9 @@ def evaluate(
     _print_outcome(console, outcome, chosen, guard_csv=guard_csv)
     if has_default:
         names = " and ".join(DEFAULT_METRICS)
-        console.print(f"{names}: the default; choose others with --metrics.", style="dim")
+        console.print(
+            f"{names} are the default metrics; choose others with --metrics.", style="dim"
+        )
     written: list[object] = list(files)
     if files and configuration.evaluation.per_user:
         written[-1] = f"{files[-1]} (with values per user)"
@@ -157,15 +160,17 @@ def load_configuration(command: str, config: Path | None, options: dict[str, Any
         suffixes = sorted(_TABLE_SUFFIXES & {suffix.lower() for suffix in config.suffixes})
         if suffixes:
             raise SettingError(
-                f"{config}: a configuration is YAML, and this is {suffixes[-1]}. Recommendation "
-                f"lists are given by name: {command} --recs {config} --truth ..."
+                f"{config}: expected a YAML configuration, got a {suffixes[-1]} file. "
+                f"Recommendation lists are given with --recs: {command} --recs {config} --truth "
+                "..."
             )
     required = {"--recs": options["models"], "--truth": options["truth"]}
     missing = [flag for flag, value in required.items() if not value]
     if config is None and missing:
         raise SettingError(
-            f"{' and '.join(missing)} must be given, or a configuration: {command} --recs als.csv "
-            f"--truth test.csv -m nDCG -k 10, or {command} config.yaml. See {command} --help."
+            f"{' and '.join(missing)} must be given, or a configuration, as in '{command} --recs "
+            f"als.csv --truth test.csv -m nDCG -k 10' or '{command} config.yaml'. See '{command} "
+            "--help'."
         )
     from weft.config import from_mapping, load
 
@@ -216,8 +221,8 @@ def _with_outputs(
     }.items():
         if is_given and out is None:
             raise SettingError(
-                f"{flag} writes a table next to each result; give the folder with --out DIR "
-                "(output: DIR)."
+                f"{flag} writes a table next to each result; give a folder for the results with "
+                "--out DIR (output: DIR)."
             )
     if configuration.evaluation.per_user and out is not None:
         _check_user_tables(configuration, out, overwrite=overwrite)
@@ -242,13 +247,13 @@ def _check_user_tables(configuration: Configuration, folder: Path, *, overwrite:
         path = table_path(result_path, "per_user")
         if is_written_by_spark and path.exists() and not overwrite:
             raise InputError(
-                f"--out {folder}: {path} exists already; --overwrite replaces it, or give another "
-                "folder."
+                f"--out {folder}: {path} exists already; replace it with --overwrite, or give "
+                "another folder."
             )
         if not is_written_by_spark and path.is_dir():
             raise InputError(
-                f"--out {folder}: {path} is a folder, as Spark writes it; remove it, or give "
-                "another --out."
+                f"--out {folder}: {path} is a folder, which an earlier run on Spark wrote; remove "
+                "it, or give another folder."
             )
 
 
@@ -338,7 +343,7 @@ def _evaluate_function(configuration: Configuration) -> Callable[..., Result]:
 
             raise SettingError(
                 f"--engine {configuration.engine.name}: torchrun distributes the users already. "
-                "Leave out torchrun, or the engine (--engine none)."
+                "Run without torchrun, or without the engine (--engine none)."
             )
         from weft.engines import distributed
 

@@ -67,7 +67,7 @@ class FileFlags:
             for kind in kinds:
                 if role in columns[kind]:
                     raise SettingError(
-                        f"--column {text}: the column of {role} is given twice; keep one."
+                        f"--column {text}: the column of {role} is given twice; remove one."
                     )
                 columns[kind][role] = column
         separator = {"tab": "\t", r"\t": "\t"}.get(options["separator"], options["separator"])
@@ -109,14 +109,14 @@ def _parse_column(text: str, inputs: Collection[str]) -> tuple[list[str], str, s
         roles = dict.fromkeys(inputs, _ID_ROLES) | _ROLES
     elif not roles:
         raise SettingError(
-            f"--column {text}: there is no file {file!r}.{did_you_mean(file, known_files)} Choose "
-            f"one of {', '.join(known_files)}."
+            f"--column {text}: unknown file {file!r}.{did_you_mean(file, known_files)} Choose one "
+            f"of {', '.join(known_files)}."
         )
     kinds = [kind for kind, known in roles.items() if role in known]
     if not kinds:
         known = roles[kind] if dot else sorted(set().union(*roles.values()))
         raise SettingError(
-            f"--column {text}: there is no role {role!r}.{did_you_mean(role, known)} Choose one of "
+            f"--column {text}: unknown role {role!r}.{did_you_mean(role, known)} Choose one of "
             f"{', '.join(known)}."
         )
     return kinds, role, int(column) if column.isdecimal() else column
@@ -180,8 +180,8 @@ def split_models(texts: Sequence[str] | None) -> dict[str, Path]:
         name = name.encode(errors="replace").decode()  # file names need not be UTF-8
         if name in models:
             raise SettingError(
-                f"--recs {text}: there is a model {name!r} already, {models[name]}; give each its "
-                f"own name, as in --recs {name}_2={path}."
+                f"--recs {text}: there is already a model {name!r}, {models[name]}; give each "
+                f"model its own name, as in --recs {name}_2={path}."
             )
         models[name] = path
     return models
@@ -197,7 +197,7 @@ def split_inputs(texts: Sequence[str] | None) -> dict[str, Path]:
                 f"--input {text}: expected NAME=PATH, such as item_vectors=vectors.parquet."
             )
         if name in inputs:
-            raise SettingError(f"--input {text}: {name} is given twice; keep one.")
+            raise SettingError(f"--input {text}: {name} is given twice; remove one.")
         inputs[name] = Path(place)
     return inputs
 
@@ -265,7 +265,7 @@ def _split_groups(texts: Sequence[str], flag: str, expected: str) -> dict[str, s
             raise SettingError(f"{flag} {text}: expected NAME=GROUPS, such as {expected}.")
         if name in groups:
             raise SettingError(
-                f"{flag} {text}: there is a slice {name!r} already; give each its own name."
+                f"{flag} {text}: there is already a slice {name!r}; give each slice its own name."
             )
         groups[name] = rule
     return groups

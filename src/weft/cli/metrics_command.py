@@ -18,31 +18,41 @@ _Name = Annotated[
     str | None,
     typer.Argument(
         metavar="NAME",
-        help="A metric to explain, or a text to search for.",
+        help="Metric to explain, or text to search for.",
         show_default=False,
         autocompletion=complete_metrics,
     ),
 ]
 _Family = Annotated[
     str | None,
-    typer.Option("--family", metavar="FAMILY", help="List the metrics of a family."),
+    typer.Option(
+        "--family",
+        metavar="FAMILY",
+        help="List only metrics of this family, such as accuracy or novelty.",
+    ),
 ]
 _Needs = Annotated[
     str | None,
-    typer.Option("--needs", metavar="INPUT", help="List the metrics that need an input."),
+    typer.Option(
+        "--needs", metavar="INPUT", help="List only metrics that need this input, such as train."
+    ),
 ]
 _Have = Annotated[
     str | None,
     typer.Option(
         "--have",
         metavar="INPUTS",
-        help="List the metrics that can run with the truth and these inputs, separated by "
-        "commas: scores (of all items) or lists, train, user_groups and so on.",
+        help="List only metrics that can be computed from the truth and these inputs, separated "
+        "by commas, such as lists,train: scores (of all items), lists, train, user_groups and "
+        "others.",
     ),
 ]
 _Profiles = Annotated[
     bool,
-    typer.Option("--profiles", help="Show the metric as other tools define it, on the same lists."),
+    typer.Option(
+        "--profiles",
+        help="Show the definitions of other tools, with their values on the same lists.",
+    ),
 ]
 
 
@@ -56,16 +66,18 @@ def metrics(
     debug: Debug = False,
     **options: Any,
 ) -> None:
-    """List the metrics, search for some, or explain one.
+    """List the metrics, search for metrics, or explain one.
+
+    Examples:
 
     \b
-    weft metrics
-    weft metrics nDCG
-    weft metrics novelty
-    weft metrics --family accuracy --have lists
-    weft metrics --needs train
-    weft metrics MAP --profiles
-    weft metrics MyMetric --custom-modules my_metrics.py
+      weft metrics
+      weft metrics nDCG
+      weft metrics novelty
+      weft metrics --family accuracy --have lists
+      weft metrics --needs train
+      weft metrics MAP --profiles
+      weft metrics MyMetric --custom-modules my_metrics.py
     """
     from weft.metrics.names import parse_name
     from weft.metrics.registry import all_metrics, find_metric
@@ -136,9 +148,9 @@ def _list_metrics(metrics: list[type[BaseMetric]], *, with_profiles: bool) -> No
 
     console = open_console()
     if not metrics:
-        console.print("no metric fits")
+        console.print("No metric matches.")
         return
-    last_title = "covered by" if with_profiles else "what it is"
+    last_title = "covered by" if with_profiles else "description"
     table, trimmed = trimmed_table("metric", last_title)
     family = None
     for metric in metrics:
@@ -201,13 +213,11 @@ def _print_definitions(metric: type[BaseMetric]) -> None:
 
     console = open_console()
     introduction = (
-        f"{definitions.title(metric)} as each tool defines it, on the same four lists of up to "
-        f"{definitions.K} items: with every rating 1, and with ratings of 1 to 5."
+        f"{definitions.title(metric)} as each tool defines it, computed on the same four lists of "
+        f"up to {definitions.K} items, with all ratings 1 and with ratings from 1 to 5."
     )
     console.print(paragraph(introduction, console.width))
-    table, trimmed = trimmed_table(
-        "tool", "Weft's name for it", "ratings 1", "ratings 1-5", numbers=2
-    )
+    table, trimmed = trimmed_table("tool", "name in Weft", "ratings 1", "ratings 1-5", numbers=2)
     rows = definitions.compare_definitions(metric)
     for row in rows:
         name = Text(row.name) if row.name else Text(row.reason, style="dim")
@@ -216,4 +226,4 @@ def _print_definitions(metric: type[BaseMetric]) -> None:
     covered = {row.tool for row in rows}
     missing = [tool for tool in definitions.profile_tools() if tool not in covered]
     if missing:
-        console.print(paragraph(f"not covered by: {', '.join(missing)}", console.width, "dim"))
+        console.print(paragraph(f"Not available in: {', '.join(missing)}", console.width, "dim"))

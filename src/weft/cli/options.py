@@ -21,14 +21,19 @@ from pydantic import BaseModel
 from weft._choices import TrackerName, choices
 from weft._input_kinds import BUILT_IN_INPUTS, NAMED_INPUTS
 from weft.config.sections import ENGINES, DataFiles, EngineSettings, FileSettings
-from weft.evaluation.setting_rules import EXECUTION, OUTPUT, SettingField
+from weft.evaluation.setting_rules import EXECUTION, INPUT, METRICS, OUTPUT, SettingField
 from weft.evaluation.settings import EvaluationSettings
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
 RESULT_FORMATS = ("table", "json", "csv", "markdown", "latex", "html", "typst")
 
+FILE_FORMATS = "File formats"
+GATES = "Gates"
 OutputOption = partial(typer.Option, rich_help_panel=OUTPUT)
+_METAVARS = {int: "INTEGER", float: "FLOAT", str: "TEXT", list[str]: "TEXT"}
+# The last sentence of descriptions of settings that are None by default, but have a default.
+_DEFAULT = re.compile(r" Default: (.+)\.$")
 
 
 def complete_words(*words: str) -> Callable[[str], list[str]]:
@@ -57,9 +62,18 @@ def complete_metrics(incomplete: str) -> list[str]:
 def declare(
     name: str, annotation: Any, *flags: str, default: Any = None, **option: Any
 ) -> inspect.Parameter:
-    """Return the parameter of a command; `option` are the arguments of `typer.Option`."""
-    shows_default = default is not None and default is not False
-    info = typer.Option(*flags, **{"show_default": shows_default, **option})
+    """Return the parameter of a command; `option` are the arguments of `typer.Option`.
+
+    The default is shown in place of a last sentence "Default: ..." of the help text.
+    """
+    shown: bool | str = default is not None and default is not False
+    if stated := _DEFAULT.search(option["help"]):
+        option["help"], shown = option["help"][: stated.start()], stated[1]
+    kind = next((kind for kind in _METAVARS if annotation in (kind, kind | None)), None)
+    option = {"show_default": shown, **option}
+    if option.get("metavar") is None and kind is not None:
+        option["metavar"] = _METAVARS[kind]
+    info = typer.Option(*flags, **option)
     annotated = Annotated[annotation, info]
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated
@@ -73,9 +87,9 @@ def declare_choice(
     return declare(
         name,
         str if option.get("default") else str | None,
-        help=f"{about} Choices: {', '.join(choices)}.",
+        **{"metavar": "CHOICE", **option},
+        help=_describe(about, choices),
         autocompletion=complete_words(*choices),
-        **option,
     )
 
 
@@ -111,9 +125,9 @@ def _from_setting(field: SettingField) -> inspect.Parameter:
     option = field.option
     assert option.flag is not None
     kind = _flag_type(field.annotation, is_switch="/" in option.flag)
-    about = _describe(field.description, field.choices)
-    if kind == list[str]:
-        about += " May be repeated."
+    about = _describe(
+        field.description, field.choices, default=field.default, is_repeatable=kind == list[str]
+    )
     # Candidates that are given come from a file.
     words = [choice for choice in field.choices if choice != "given"]
     complete = complete_words(*words) if words else None
@@ -123,17 +137,25 @@ def _from_setting(field: SettingField) -> inspect.Parameter:
         option.flag,
         *([option.short_flag] if option.short_flag else []),
         help=about,
-        metavar=option.metavar,
+        metavar=option.metavar or ("CHOICE" if words and kind is not bool else None),
         autocompletion=complete_metrics if field.name == "metrics" else complete,
         rich_help_panel=option.panel,
     )
 
 
-def _describe(description: str, words: Sequence[str]) -> str:
-    """Return the help text of an option, which names all its choices."""
-    if all(word in description for word in words):
-        return description
-    return f"{description} Choices: {', '.join(words)}."
+def _describe(
+    description: str, words: Sequence[str], *, default: Any = None, is_repeatable: bool = False
+) -> str:
+    """Return the help text of an option, which names all its choices; its default comes last."""
+    if default not in (None, ()) and default is not False:
+        description += f" Default: {default}."
+    stated = _DEFAULT.search(description)
+    text = description[: stated.start()] if stated else description
+    if not all(word in text for word in words):
+        text += f" Choices: {', '.join(words)}."
+    if is_repeatable:
+        text += " May be repeated."
+    return text + (stated[0] if stated else "")
 
 
 def _flag_type(annotation: Any, *, is_switch: bool) -> Any:
@@ -161,29 +183,29 @@ def _plain_types(annotation: Any) -> Iterable[Any]:
 # --------------------------------------------------------------------------------------------------
 
 
-def from_model(
-    model: type[BaseModel], name: str, *flags: str, about: str = "", **option: Any
-) -> inspect.Parameter:
-    """Return the option of a model's field; `about` is added to its description."""
+def from_model(model: type[BaseModel], name: str, *flags: str, **option: Any) -> inspect.Parameter:
+    """Return the option of a model's field, with its description."""
     field = model.model_fields[name]
     words = choices(field.annotation)
     kind = _flag_type(field.annotation, is_switch=False)
+    about = (field.description or "") + (" Required." if field.is_required() else "")
+    is_default_of_field = "default" not in option and not field.is_required()
     return declare(
         name,
         kind if "default" in option else kind | None,
         *flags,
-        help=_describe(field.description or "", words) + about,
+        **{"metavar": "CHOICE" if words else None, **option},
+        help=_describe(about, words, default=field.default if is_default_of_field else None),
         autocompletion=complete_words(*words) if words else None,
-        **option,
     )
 
 
-def with_default(model: type[BaseModel], name: str) -> inspect.Parameter:
+def with_default(model: type[BaseModel], name: str, **option: Any) -> inspect.Parameter:
     """Return the option of a model's field, with the default of the field."""
-    return from_model(model, name, default=model.model_fields[name].default)
+    return from_model(model, name, default=model.model_fields[name].default, **option)
 
 
-_reading_option = partial(from_model, FileSettings, rich_help_panel="Reading files")
+_reading_option = partial(from_model, FileSettings, rich_help_panel=FILE_FORMATS)
 _engine_option = partial(from_model, EngineSettings, rich_help_panel=EXECUTION)
 FILE_OPTIONS = [
     declare(
@@ -191,12 +213,13 @@ FILE_OPTIONS = [
         list[str] | None,
         "--recs",
         metavar="[NAME=]PATH",
-        help="Recommendation lists of a model, or its scores or factors (.npy, .npz, .pt, "
-        ".safetensors); may be repeated.",
-        rich_help_panel="Data",
+        help="File with the recommendation lists of a model, or with its scores or factors (.npy, "
+        ".npz, .pt, .safetensors). The name of the model defaults to the name of the file. May be "
+        "repeated.",
+        rich_help_panel=INPUT,
     ),
     *(
-        declare(name, Path | None, metavar="PATH", help=field.description, rich_help_panel="Data")
+        declare(name, Path | None, metavar="PATH", help=field.description, rich_help_panel=INPUT)
         for name, field in DataFiles.model_fields.items()
         # --candidates takes a pool or a file, --input a name and a file.
         if name not in ("candidates", "inputs")
@@ -206,16 +229,16 @@ FILE_OPTIONS = [
         list[str] | None,
         "--input",
         metavar="NAME=PATH",
-        help="Another input that metrics read, such as item_vectors=vectors.parquet; may be "
+        help="File with another input of metrics, such as item_vectors=vectors.parquet. May be "
         "repeated.",
         autocompletion=complete_words(
             *(f"{name}=" for name in BUILT_IN_INPUTS if name not in NAMED_INPUTS)
         ),
-        rich_help_panel="Data",
+        rich_help_panel=INPUT,
     ),
 ]
 READING_OPTIONS = [
-    _reading_option("separator", metavar="CHARACTER", about=" 'tab' is a tab."),
+    _reading_option("separator", metavar="TEXT"),
     _reading_option("header", "--header/--no-header"),
     _reading_option("ids"),
     declare(
@@ -223,9 +246,9 @@ READING_OPTIONS = [
         list[str] | None,
         "--column",
         metavar="[FILE.]ROLE=NAME",
-        help="Column of a role: user=visitor, truth.item=sku, user=0 (the first column); may be "
-        "repeated.",
-        rich_help_panel="Reading files",
+        help="Name or position of the column with a role, such as user=visitor, truth.item=sku for "
+        "one file, or user=0 for the first column. May be repeated.",
+        rich_help_panel=FILE_FORMATS,
     ),
 ]
 CUSTOM_MODULES = declare(
@@ -233,13 +256,15 @@ CUSTOM_MODULES = declare(
     list[str] | None,
     "--custom-modules",
     metavar="MODULE",
-    help="A Python module, or a .py file, that registers metrics; may be repeated.",
+    help="Python module or .py file that registers metrics. May be repeated.",
+    rich_help_panel=METRICS,
 )
 ENGINE_OPTIONS = [
     declare_choice(
         "engine",
         (*ENGINES, "none"),
-        about=EngineSettings.model_fields["name"].description or "",
+        about="Engine that evaluates partitions of the users: ray, spark, or none for this "
+        "process. Default: none.",
         rich_help_panel=EXECUTION,
     ),
     _engine_option("address", metavar="URL"),
@@ -252,21 +277,23 @@ ConfigPath = Annotated[
     Path | None,
     typer.Argument(
         metavar="CONFIG.yaml",
-        help="A configuration. Options replace its values.",
+        help="Configuration file. Options override its values.",
         show_default=False,
     ),
 ]
 ResultFolder = Annotated[
     Path | None,
     OutputOption(
-        metavar="DIR", help="Write NAME.json for each model and summary.csv to this folder."
+        metavar="DIR",
+        help="Folder for the results: NAME.json for each model, and summary.csv.",
+        show_default=False,
     ),
 ]
 ReportPath = Annotated[
     Path | None,
     OutputOption(
         metavar="FILE",
-        help="Write a report: one HTML page with tables, charts and notes.",
+        help="HTML file for a report with tables, charts and notes.",
         show_default=False,
     ),
 ]
@@ -275,18 +302,10 @@ ResultFormat = Annotated[
     OutputOption(
         "--format",
         "-f",
-        help="Format of the output: table, json, csv, markdown, latex, html or typst. All but a "
-        "table leave everything else to standard error.",
+        metavar="CHOICE",
+        help="Output format: table, json, csv, markdown, latex, html or typst. With any format but "
+        "table, notes and messages go to standard error.",
         autocompletion=complete_words(*RESULT_FORMATS),
-    ),
-]
-Gates = Annotated[
-    list[str] | None,
-    OutputOption(
-        "--gate",
-        metavar="TEXT",
-        help="Fail unless it holds, such as 'nDCG@10 >= 0.31' or 'nDCG@10 not worse than "
-        "baseline.json'; may be repeated.",
     ),
 ]
 REPORT_TITLE = declare(
@@ -296,21 +315,30 @@ REPORT_TITLE = declare(
     rich_help_panel=OUTPUT,
     help="Title of the report. Default: the names of the models.",
 )
-GATE_OUTPUTS = [
+GATE_OPTIONS = [
+    declare(
+        "gates",
+        list[str] | None,
+        "--gate",
+        metavar="CONDITION",
+        rich_help_panel=GATES,
+        help="Condition that must hold, or the exit code is 1: 'nDCG@10 >= 0.31' or 'nDCG@10 not "
+        "worse than baseline.json'. May be repeated.",
+    ),
     declare(
         "gate_summary",
         Path | None,
         metavar="FILE",
-        rich_help_panel=OUTPUT,
-        help="Write the outcomes of the gates and the values as Markdown; the file of "
-        "GITHUB_STEP_SUMMARY is extended.",
+        rich_help_panel=GATES,
+        help="Markdown file for the outcomes of the gates and the values of the metrics. The file "
+        "of GITHUB_STEP_SUMMARY is appended to, any other file is replaced.",
     ),
     declare(
         "junit",
         Path | None,
         metavar="FILE",
-        rich_help_panel=OUTPUT,
-        help="Write the outcomes of the gates as JUnit XML, for CI systems.",
+        rich_help_panel=GATES,
+        help="JUnit XML file for the outcomes of the gates, for CI systems.",
     ),
 ]
 LOG = declare(
@@ -318,8 +346,8 @@ LOG = declare(
     list[str] | None,
     "--log",
     metavar="TRACKER",
-    help="Log each model as a run of an experiment tracker: mlflow, wandb or tensorboard; may be "
-    "repeated. It is stored where the tracker's own settings say.",
+    help="Experiment tracker to which each model is logged as a run: mlflow, wandb or tensorboard. "
+    "Its own settings determine where runs are stored. May be repeated.",
     autocompletion=complete_words(*choices(TrackerName)),
     rich_help_panel=OUTPUT,
 )
@@ -329,14 +357,14 @@ GUARD_CSV = declare(
     "--guard-csv/--no-guard-csv",
     default=True,
     rich_help_panel=OUTPUT,
-    help="Put an apostrophe before text in CSV that a spreadsheet would evaluate: names that begin "
-    "with =, +, - or @.",
+    help="Put an apostrophe before names in CSV that a spreadsheet would evaluate as formulas: "
+    "those that begin with =, +, - or @.",
 )
 Overwrite = Annotated[
     bool,
     OutputOption(
         "--overwrite",
-        help="Replace folders of values per user that Spark wrote before.",
+        help="Replace the folders of per-user values that an earlier run on Spark wrote.",
         show_default=False,
     ),
 ]

@@ -155,7 +155,7 @@ def print_gates(console: Console, outcomes: Sequence[GateOutcome], notes: Iterab
         console.print(Text(f"gate {outcome}", style=style), soft_wrap=True)
     for note in notes:
         console.print(Text(f"gate warning: {note}", style="yellow"), soft_wrap=True)
-    console.print(f"{sum(outcome.passed for outcome in outcomes)} of {len(outcomes)} passed.")
+    console.print(f"{sum(outcome.passed for outcome in outcomes)} of {len(outcomes)} gates passed.")
 
 
 def print_written(console: Console, written: Sequence[object]) -> None:
@@ -183,7 +183,7 @@ def check_folder(folder: Path, option: str) -> None:
     if not existing.is_dir():
         raise InputError(f"{option}: {existing} is a file; give a folder.")
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise InputError(f"{option}: no permission to write to {existing}.")
+        raise InputError(f"{option}: you have no permission to write to {existing}.")
 
 
 def check_file(path: Path, option: str) -> None:
@@ -191,7 +191,7 @@ def check_file(path: Path, option: str) -> None:
     from weft.errors import InputError
 
     if path.is_dir():
-        raise InputError(f"{option}: it is a folder; give the name of a file.")
+        raise InputError(f"{option}: this is a folder; give the name of a file.")
     check_folder(path.parent, option)
 
 

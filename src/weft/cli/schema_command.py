@@ -13,19 +13,24 @@ from weft.cli.error_handling import Debug, print_text
 def schema(
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write it to a file instead.", show_default=False),
+        typer.Option(
+            metavar="FILE",
+            help="File for the schema.",
+            show_default="standard output",
+        ),
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Print the JSON Schema of configuration files, with which editors complete and check them.
+    """Print the JSON Schema of configuration files, for completion and validation in editors.
+
+    Editors with the YAML language server read the schema if the first line of a configuration is
+    '# yaml-language-server: $schema=weft.schema.json'.
+
+    Examples:
 
     \b
-    weft schema --out weft.schema.json
-
-    For editors with the YAML language server, start a configuration with the line
-
-    \b
-    # yaml-language-server: $schema=weft.schema.json
+      weft schema
+      weft schema --out weft.schema.json
     """
     import json
 

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 _FORMATS = choices(SplitFormat)
 _PANELS = {
-    "Parts": (
+    "Split": (
         *("method", "test_share", "validation_share", "test_from", "validation_from", "n"),
         *("validation_n", "folds", "per", "ties", "seed"),
     ),
-    "Rows": (
+    "Filtering": (
         *("duplicates", "min_user_interactions", "min_item_interactions", "core", "cold_users"),
         "cold_items",
     ),
@@ -52,38 +52,46 @@ _DROPPED = {
 @add_options(*_SETTINGS, *READING_OPTIONS)
 def split(
     interactions: Annotated[
-        Path, typer.Argument(metavar="INTERACTIONS", help="A file of interactions.")
+        Path, typer.Argument(metavar="INTERACTIONS", help="File of interactions.")
     ],
     *,
     out: Annotated[
         Path | None,
-        OutputOption(metavar="DIR", help="The folder for the parts and the manifest."),
+        OutputOption(
+            metavar="DIR", help="Folder for the sets and the manifest weft-split.json. Required."
+        ),
     ] = None,
     format: Annotated[  # noqa: A002
         str | None,
         OutputOption(
             "--format",
             "-f",
-            help=f"Format of the parts: {', '.join(_FORMATS)}. Default: as the file.",
+            metavar="CHOICE",
+            help=f"File format of the sets: {', '.join(_FORMATS)}.",
+            show_default="the format of the input",
             autocompletion=complete_words(*_FORMATS),
         ),
     ] = None,
     overwrite: Annotated[
-        bool, OutputOption("--overwrite", help="Replace the files of an earlier split.")
+        bool,
+        OutputOption("--overwrite", help="Replace the files of an earlier split in the folder."),
     ] = False,
     debug: Debug = False,
     **options: Any,
 ) -> None:
-    """Split interactions into train, validation and test, without leaks in time.
+    """Split interactions into train, validation and test sets.
 
-    Writes train, validation and test with all columns of the file, and weft-split.json, which
-    records how they were made. weft check and the report read it.
+    Writes the sets with all columns of the input, and weft-split.json, which records how they were
+    made. 'weft check' and the report read this file.
+
+    Examples:
 
     \b
-    weft split ratings.csv --method leave-last-out --n 1 --validation-n 1 --out parts
-    weft split ratings.csv --method timeline --test-from 2024-01-01 --out parts
-    weft split ratings.parquet --method user-timeline --test-share 0.2 --out parts
-    weft split ratings.csv --method folds --folds 5 --seed 7 --out parts --format parquet
+      weft split ratings.csv --method leave-last-out --validation-n 1 --out parts
+      weft split ratings.csv --method timeline --test-from 2024-01-01 --out parts
+      weft split ratings.parquet --method user-timeline --test-share 0.2 \\
+        --out parts
+      weft split ratings.csv --method folds --folds 5 --out parts -f parquet
     """
     _check_given(interactions, method=options["method"], out=out)
     assert out is not None

@@ -42,6 +42,6 @@ def log_results(trackers: Sequence[str], results: Sequence[Result]) -> Iterator[
             except Exception as error:
                 raise TrackerError(
                     f"--log {name}: {result.name} was evaluated, but {name} cannot store it "
-                    f"({type(error).__name__}: {error}). Look at the settings of {name}."
+                    f"({type(error).__name__}: {error}). Check the settings of {name}."
                 ) from error
             yield f"{name}: {result.name}, {run}"

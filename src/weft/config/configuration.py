@@ -46,44 +46,46 @@ class Configuration(Section):
 
     evaluation: EvaluationSection = Field(
         default_factory=EvaluationSection,
-        description="The settings of the evaluation: metrics, cut-offs, sampling, slices.",
+        description="Settings of the evaluation, such as metrics, cut-offs, sampling and slices.",
     )
     data: DataFiles | None = Field(
-        default=None, description="The data on which all models are evaluated."
+        default=None, description="Files with the data on which all models are evaluated."
     )
     models: Annotated[
         dict[str, FileSettings],
         expect_mapping("a name and a file for each model, such as {als: als.parquet}"),
     ] = Field(
         default_factory=dict,
-        description="Recommendation lists of each model: {als: als.parquet, pop: pop.csv}.",
+        description="File with the recommendation lists or scores of each model, by name, such as "
+        "{als: als.parquet, pop: pop.csv}.",
     )
     output: Path | None = Field(
         default=None,
-        description="The folder for the results; relative to the folder of the YAML file.",
+        description="Folder for the results, relative to the folder of the YAML file. Default: "
+        "results are printed, but not written.",
     )
     report: Path | None = Field(
         default=None,
-        description="The file for the report, an HTML page; relative to the folder of the YAML "
-        "file.",
+        description="HTML file for the report, relative to the folder of the YAML file. Default: "
+        "no report.",
     )
     report_title: str | None = Field(
-        default=None, description="The title of the report, by default the names of the models."
+        default=None, description="Title of the report. Default: the names of the models."
     )
     gate_summary: Path | None = Field(
         default=None,
-        description="The file for a summary of the gates in Markdown; relative to the folder of "
-        "the YAML file.",
+        description="Markdown file for a summary of the gates, relative to the folder of the YAML "
+        "file. Default: no summary.",
     )
     junit: Path | None = Field(
         default=None,
-        description="The file for the outcomes of the gates as JUnit XML; relative to the folder "
-        "of the YAML file.",
+        description="JUnit XML file for the outcomes of the gates, relative to the folder of the "
+        "YAML file. Default: none.",
     )
     engine: EngineSettings | None = Field(
         default=None,
-        description="Ray or Spark, to evaluate partitions of the users; does not change results. "
-        "'none': this process.",
+        description="Engine that evaluates partitions of the users: ray, spark, or none for this "
+        "process. It does not change results. Default: none.",
     )
     _document: Document = PrivateAttr(default_factory=lambda: Document({}))
 

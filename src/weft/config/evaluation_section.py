@@ -49,13 +49,14 @@ class ComplexMetric(Section):
     """A metric with parameters."""
 
     name: Annotated[str, expect(is_text, "a metric name, such as nDCG or nDCG@10")] = Field(
-        description="Name of the metric, such as F1."
+        description="Name of the metric, such as F1 or F1@10."
     )
     params: Annotated[
         dict[str, Any], expect_mapping("a mapping of parameters, such as {beta: 0.5}")
     ] = Field(
         default_factory=dict,
-        description="Its parameters, such as {metric_name_1: nDCG, metric_name_2: MAP, beta: 0.5}.",
+        description="Parameters of the metric, such as "
+        "{metric_name_1: nDCG, metric_name_2: MAP, beta: 0.5}.",
     )
 
     @model_validator(mode="before")
@@ -74,7 +75,7 @@ class ComplexMetric(Section):
 
 def _parameter(key: str, value: Any) -> Any:
     if isinstance(value, Mapping):
-        raise SettingError(f"the parameter {key!r} is a mapping, expected a value or a list.")
+        raise SettingError(f"got a mapping for the parameter {key!r}, expected a value or a list.")
     if isinstance(value, (list, tuple)):
         return tuple(_parameter(key, part) for part in value)
     return value
@@ -87,15 +88,21 @@ class CorrectionSettings(Section):
     """Corrections of p-values for multiple tests. Each one chosen gives a comparison."""
 
     bonferroni: Bool | None = Field(
-        default=None, description="Bonferroni: p times the number of tests."
+        default=None,
+        description="Bonferroni correction: each p-value is multiplied by the number of tests.",
     )
     holm_bonferroni: Bool | None = Field(
-        default=None, description="Holm's step-down correction, the default."
+        default=None,
+        description="Holm's step-down correction, which is used if no correction is chosen.",
     )
     fdr: Bool | None = Field(
-        default=None, description="Benjamini and Hochberg's control of the false discovery rate."
+        default=None,
+        description="Correction of Benjamini and Hochberg, which controls the false "
+        "discovery rate.",
     )
-    alpha: float = Field(default=0.05, description="Significance level, between 0 and 1.")
+    alpha: float = Field(
+        default=0.05, description="Significance level of the tests, between 0 and 1."
+    )
 
     @field_validator("alpha", mode="before")
     @classmethod
@@ -116,42 +123,48 @@ class CorrectionSettings(Section):
 class SignificanceSettings(Section):
     """Significance tests between every two models, user by user."""
 
-    paired_t_test: Bool = Field(default=False, description="The paired t-test.")
-    wilcoxon_test: Bool = Field(default=False, description="Wilcoxon's signed-rank test.")
+    paired_t_test: Bool = Field(default=False, description="Paired t-test.")
+    wilcoxon_test: Bool = Field(default=False, description="Wilcoxon signed-rank test.")
     kruskal_test: Bool = Field(
         default=False,
-        description="The Kruskal-Wallis test, which ignores that both models have the same users.",
+        description="Kruskal-Wallis test, which ignores that both models are evaluated on the "
+        "same users.",
     )
     whitney_u_test: Bool = Field(
         default=False,
-        description="The Mann-Whitney U test, which ignores that both models have the same users.",
+        description="Mann-Whitney U test, which ignores that both models are evaluated on the "
+        "same users.",
     )
     randomization_test: Bool = Field(
         default=False,
-        description="The paired randomization test, which flips signs of differences at random.",
+        description="Paired randomization test, which flips the signs of the differences at "
+        "random.",
     )
     sign_test: Bool = Field(
-        default=False, description="The sign test: the number of users who win, and who lose."
+        default=False,
+        description="Sign test, which counts the users for whom the first or the "
+        "second model is better.",
     )
     bootstrap_test: Bool = Field(
         default=False,
-        description="The paired bootstrap test of every metric, which needs evaluation.bootstrap.",
+        description="Paired bootstrap test of every metric, which needs the setting bootstrap.",
     )
     corrections: CorrectionSettings = Field(
-        default_factory=CorrectionSettings, description="Corrections for multiple tests."
+        default_factory=CorrectionSettings,
+        description="Correction of the p-values for multiple tests.",
     )
     family: Annotated[CorrectionFamily, one_of(CorrectionFamily, is_required=True)] = Field(
         default="metric",
-        description="Tests that are corrected together: those of one test (test), of one test and "
-        "metric (metric), of one test and pair of models (pair), or all.",
+        description="Group of tests that are corrected together: those with the same test (test), "
+        "test and metric (metric), or test and pair of models (pair), or all of them (all).",
     )
     alternative: Annotated[Alternative, one_of(Alternative, is_required=True)] = Field(
         default="two-sided",
-        description="Alternative hypothesis: a difference, or that the first of two models has "
-        "greater or less values.",
+        description="Alternative hypothesis: the models differ (two-sided), or the first of two "
+        "models has greater values (greater) or smaller ones (less).",
     )
     resamples: PositiveInt = Field(
-        default=10_000, description="Number of resamples of the randomization test."
+        default=10_000, description="Number of resamples in the randomization test."
     )
 
     @property
@@ -179,10 +192,11 @@ class SliceSettings(Section):
         "users.csv:gender, or a mapping with of and by"
     )
     of: FileSettings | None = Field(
-        default=None, description="A label per user, or with 'by' a number per user: user, label."
+        default=None,
+        description="File with a label per user, or with a number per user if 'by' is given.",
     )
     by: Text | None = Field(
-        default=None, description="Groups of numbers: 'quantiles(4)' or 'bins(5, 20)'."
+        default=None, description="Groups of the numbers: 'quantiles(4)' or 'bins(5, 20)'."
     )
 
     @model_validator(mode="before")
@@ -219,12 +233,13 @@ class ItemSliceSettings(SliceSettings):
         "the path of a file (item, label), or a mapping with of and by"
     )
     of: FileSettings | None = Field(
-        default=None, description="A label per item, or with 'by' a number per item: item, label."
+        default=None,
+        description="File with a label per item, or with a number per item if 'by' is given.",
     )
     by: Text | None = Field(
         default=None,
-        description="The rule of the groups, or with 'of' groups of numbers: 'quantiles(4)' or "
-        "'bins(5, 20)'.",
+        description="Rule of the groups, such as 'head_tail'; with 'of', groups of the numbers: "
+        "'quantiles(4)' or 'bins(5, 20)'.",
     )
 
     @model_validator(mode="before")
@@ -245,34 +260,36 @@ class EvaluationSection(EvaluationSettings):
     """
 
     complex_metrics: Annotated[list[ComplexMetric], BeforeValidator(as_list)] = Field(
-        default_factory=list, description="Metrics with parameters: a list of {name, params}."
+        default_factory=list, description="Metrics with parameters, as a list of {name, params}."
     )
     slices: Annotated[
         dict[str, SliceSettings],
         expect_mapping("a mapping of slices, such as {activity: quantiles(4), gender: gender.csv}"),
     ] = Field(
         default_factory=dict,
-        description="Metrics by groups of users: {activity: quantiles(4), gender: "
-        "users.csv:gender}.",
+        description="Groups of users for which metrics are also computed, such as "
+        "{activity: quantiles(4), gender: users.csv:gender}.",
     )
     item_slices: Annotated[
         dict[str, ItemSliceSettings],
         expect_mapping("a mapping of item slices, such as {tail: head_tail, genre: genres.csv}"),
     ] = Field(
         default_factory=dict,
-        description="Metrics by groups of relevant items: {tail: head_tail, genre: genres.csv}.",
+        description="Groups of relevant items for which metrics are also computed, such as "
+        "{tail: head_tail, genre: genres.csv}.",
     )
     gates: Annotated[list[Text], BeforeValidator(as_list)] = Field(
         default_factory=list,
-        description="Conditions that fail the command, such as 'nDCG@10 >= 0.31'.",
+        description="Conditions that must hold, such as 'nDCG@10 >= 0.31'; otherwise the exit "
+        "code of weft evaluate is 1.",
     )
     stat_significance: SignificanceSettings | None = Field(
-        default=None, description="Significance tests between every two models."
+        default=None, description="Significance tests for every pair of models."
     )
     custom_modules: Annotated[list[Text], BeforeValidator(as_list)] = Field(
         default_factory=list,
-        description="Python modules or .py files that register metrics; they are imported when the "
-        "configuration is loaded.",
+        description="Python modules or .py files that register metrics. They are imported when "
+        "the configuration is loaded.",
     )
 
     @classmethod

@@ -20,7 +20,7 @@ def schema() -> dict[str, Any]:
     _add_short_forms(sections)
     anchors = {
         "patternProperties": {
-            "^x-": {"description": "Any value that is used through an anchor; otherwise ignored."}
+            "^x-": {"description": "Any value, for use through a YAML anchor; otherwise ignored."}
         }
     }
     return {"$schema": _DRAFT, **document, "title": "Weft configuration", **anchors}
@@ -42,7 +42,7 @@ def _complete_evaluation(sections: dict[str, Any]) -> None:
     properties["candidates"]["enum"].remove("given")  # a file of the section data
     properties["per_user"] = {
         **properties["save_per_user"],
-        "description": "Another name of save_per_user.",
+        "description": "Alias of save_per_user.",
     }
     section["properties"] = properties
     metric = sections["ComplexMetric"]["properties"]
@@ -82,7 +82,7 @@ def _add_short_forms(sections: dict[str, Any]) -> None:
     short_name = {
         "enum": [*ENGINES, "none"],
         "title": "Name",
-        "description": "The engine, on this machine.",
+        "description": "Engine on this machine.",
     }
     sections["EngineSettings"] = _any_of("Engine", short_name, engine)
 

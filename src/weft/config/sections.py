@@ -93,7 +93,7 @@ def _role(value: Any) -> str:
     roles = column_roles()
     if value not in roles:
         hint = did_you_mean(str(value), roles)
-        raise ValueError(f"there is no role {value!r}.{hint} Roles: {', '.join(roles)}.")
+        raise ValueError(f"unknown role {value!r}.{hint} Choose one of {', '.join(roles)}.")
     return str(value)
 
 
@@ -116,7 +116,7 @@ _Separator = Annotated[
     AfterValidator(lambda text: text.replace("\\t", "\t")),  # YAML keeps it in single quotes
     expect(
         lambda value: isinstance(value, str) and value != "",
-        "the text between columns, such as ',' or '\\t'",
+        "the text between two columns, such as ',' or '\\t'",
     ),
 ]
 
@@ -144,30 +144,36 @@ class FileSettings(Section):
 
     expected = "a path, or a mapping with path, format, separator, header, columns"
     path: Path = Field(
-        description="A file, a folder of part files, or a pattern such as recs/*.csv; relative to "
-        "the folder of the YAML file."
+        description="Path of a file, a folder of part files, or a pattern such as recs/*.csv, "
+        "relative to the folder of the YAML file."
     )
     format: Annotated[FileFormat, one_of(FileFormat)] | None = Field(
-        default=None, description="The file format, if the file name does not show it."
+        default=None,
+        description="Format of the file. Default: determined by the file name and the content.",
     )
     separator: _Separator | None = Field(
-        default=None, description="The text between the columns of a text file, such as ','."
+        default=None,
+        description="Text between the columns of a text file: ',', '|' or another "
+        "text, or one of the names tab, comma, semicolon, pipe and spaces. Default: detected.",
     )
     header: Bool | None = Field(
         default=None,
-        description="Whether the first row of a text file names the columns. Default: detected.",
+        description="Whether the first row of a text file contains the names of the columns. "
+        "Default: detected.",
     )
     columns: _Columns = Field(
         default_factory=dict,
-        description="The column of each role, by name or by position from 0: {user: visitor, item: "
-        "sku}.",
+        description="Column of each role, by name or by position from 0, such as "
+        "{user: visitor, item: sku}.",
     )
     ids: Annotated[IdType, one_of(IdType, is_required=True)] = Field(
-        default="auto", description="Type of the ids: string, integer, or auto (as written)."
+        default="auto",
+        description="Type of user and item ids: string, integer, or auto (the type in the file).",
     )
     ratings: Bool = Field(
         default=True,
-        description="Whether ratings are read; without them every row of truth or train counts 1.",
+        description="Whether ratings are read. Without them, every row of truth or train has the "
+        "rating 1.",
     )
 
     @model_validator(mode="before")
@@ -248,42 +254,48 @@ class DataFiles(Section):
     """The data on which all models are evaluated."""
 
     truth: FileSettings = Field(
-        description="Test interactions (ground truth): user, item, and optionally a rating."
+        description="Test interactions (ground truth), with columns for user, item and optionally "
+        "rating."
     )
     train: FileSettings | None = Field(
         default=None,
-        description="Train interactions: for masking, popularity, novelty and train bias.",
+        description="Train interactions, for masking and for metrics of popularity, novelty and "
+        "bias.",
     )
     users: _Ids | None = Field(
         default=None,
-        description="Users of the rows of score matrices: a column of user ids, or 'positions' if "
-        "ids are row numbers.",
+        description="User ids of the rows of score matrices: a file with a column of user ids, or "
+        "'positions' if the ids are row numbers.",
     )
     items: _Ids | None = Field(
         default=None,
-        description="Item catalogue, and the columns of score matrices: a column of item ids. "
-        "Default: the items of train, truth and lists.",
+        description="Item catalogue, which also gives the item ids of the columns of score "
+        "matrices: a file with a column of item ids, or 'positions' if the ids are column "
+        "numbers. Default: the items of train, truth and lists.",
     )
     user_groups: FileSettings | None = Field(
-        default=None, description="A label per user: user, label."
+        default=None, description="Group of each user, with columns for user and label."
     )
     item_clusters: FileSettings | None = Field(
-        default=None, description="A label per item: item, label."
+        default=None, description="Cluster of each item, with columns for item and label."
     )
     item_features: FileSettings | None = Field(
-        default=None, description="Features of items: item, feature; one row per feature."
+        default=None,
+        description="Features of items, such as genres, with columns for item and "
+        "feature and one row per feature.",
     )
     candidates: FileSettings | None = Field(
         default=None,
-        description="The candidates of each user: user, item. Default: evaluation.candidates.",
+        description="Candidates of each user, with columns for user and item. Default: the "
+        "setting candidates of the evaluation.",
     )
     inputs: Annotated[
         dict[str, FileSettings],
         expect_mapping("a mapping of inputs to files, such as {item_vectors: vectors.parquet}"),
     ] = Field(
         default_factory=dict,
-        description="Other inputs that metrics read, by name: {item_vectors: vectors.parquet, "
-        "price: prices.csv}.",
+        description="Other inputs of metrics, by name, such as "
+        "{item_vectors: vectors.parquet, price: prices.csv}.",
     )
 
     def files(self) -> dict[str, FileSettings]:
@@ -304,14 +316,15 @@ class EngineSettings(Section):
     expected = f"{' or '.join(ENGINES)}, or a mapping with name, address, parts"
     name: Annotated[
         EngineName, BeforeValidator(lambda value: check_choice("engine", value, ENGINES))
-    ] = Field(description="Evaluate partitions of the users on Ray or Spark.")
+    ] = Field(description="Engine that evaluates partitions of the users: ray or spark.")
     address: Text | None = Field(
         default=None,
         description="Address of a running cluster, such as ray://head:10001 or spark://head:7077. "
         "Default: this machine.",
     )
     parts: PositiveInt | None = Field(
-        default=None, description="Number of partitions of the users."
+        default=None,
+        description="Number of partitions of the users. Default: chosen by the engine.",
     )
 
     @model_validator(mode="before")
@@ -319,7 +332,7 @@ class EngineSettings(Section):
     def _from_name(cls, value: Any) -> Any:
         if isinstance(value, Mapping) and value.keys() <= {"address", "parts"}:
             raise ValueError(
-                f"no engine is named, but its {' and '.join(value)}; add the name (--engine), "
+                f"got {' and '.join(value)} without an engine; add its name (--engine), "
                 f"{' or '.join(ENGINES)}."
             )
         return {"name": value} if isinstance(value, str) else value

@@ -30,8 +30,10 @@ from weft.errors import check_int, check_path, check_threshold
 from weft.evaluation.sampling_settings import NEG_ALPHA, NUM_NEGATIVES
 from weft.evaluation.setting_defaults import GAMMA
 from weft.evaluation.setting_rules import (
-    COUNTING,
+    EVALUATION,
     EXECUTION,
+    INPUT,
+    METRICS,
     OUTPUT,
     SAMPLING,
     UNCERTAINTY,
@@ -58,127 +60,134 @@ class SettingFields(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
-    metrics: Annotated[Metrics, Option(COUNTING, short_flag="-m", metavar="NAMES")] = Field(
+    metrics: Annotated[Metrics, Option(METRICS, short_flag="-m", metavar="NAMES")] = Field(
         default=(),
-        description="The metrics, such as nDCG, nDCG@10 or 'F1(beta=0.5)@5'. Case does not matter.",
+        description="Names of the metrics to compute, such as nDCG, nDCG@10 or 'F1(beta=0.5)@5'. "
+        "Case does not matter.",
     )
-    top_k: Annotated[Cutoffs, Option(COUNTING, short_flag="-k", metavar="10,20")] = Field(
-        default=None, description="The cut-offs of the metrics that are named without one."
+    top_k: Annotated[Cutoffs, Option(METRICS, short_flag="-k", metavar="CUTOFFS")] = Field(
+        default=None,
+        description="Cut-offs of the metrics that are named without one, such as 10 and 20.",
     )
     profile: Annotated[
-        ProfileName | None, one_of(ProfileName), Option(COUNTING, recorded="always")
+        ProfileName | None, one_of(ProfileName), Option(METRICS, recorded="always")
     ] = Field(
         default=None,
-        description="Use the definitions of another tool, to reproduce its numbers. Sets metric "
-        "parameters, ties, relevance_threshold, empty_users, missing_lists and extra_users unless "
-        "they are given.",
+        description="Use the metric definitions of another tool to reproduce its values. A "
+        "profile sets the parameters of metrics and, unless they are given, ties, "
+        "relevance_threshold, empty_users, missing_lists and extra_users.",
     )
     relevance_threshold: Annotated[
         float | None,
         BeforeValidator(check_threshold),
-        Option(COUNTING, metavar="RATING", recorded="always"),
+        Option(EVALUATION, metavar="RATING", recorded="always"),
     ] = Field(
         default=None,
         gt=0,
-        description="The lowest rating of a relevant item. Without it, every rating above 0 is "
-        "relevant.",
+        description="Lowest rating of a relevant item. Without a threshold, every item with a "
+        "rating above 0 is relevant.",
     )
-    implicit: Annotated[Bool, Option(COUNTING, recorded="if given")] = Field(
+    implicit: Annotated[Bool, Option(EVALUATION, recorded="if given")] = Field(
         default=False,
-        description="Ignore the ratings of the truth: every interaction counts 1, as for "
-        "clicks and play counts.",
+        description="Ignore the ratings in the truth and give every interaction the rating 1, as "
+        "for clicks or play counts.",
     )
     mask_seen: Annotated[
         bool | Literal["auto"],
         BeforeValidator(read_mask_seen),
-        Option(COUNTING, "--mask-seen/--keep-seen", recorded="always"),
+        Option(EVALUATION, "--mask-seen/--keep-seen", recorded="always"),
     ] = Field(
         default="auto",
-        description="Whether items of train are removed from their user's ranking. 'auto' removes "
-        "them from scores; recommendation lists keep them, and the result counts them.",
+        description="Remove the items of a user's train interactions from the ranking of this "
+        "user. With 'auto', they are removed from scores; in recommendation lists they are kept, "
+        "and the result counts them.",
     )
     targets: Annotated[
-        Targets, one_of(Targets, is_required=True), Option(COUNTING, recorded="if given")
+        Targets, one_of(Targets, is_required=True), Option(EVALUATION, recorded="if given")
     ] = Field(
         default="all",
-        description="The relevant items that metrics count: all, those that are not in the user's "
-        "train (new), or those that are (repeated).",
+        description="Relevant items that metrics count: all of them (all), those that are not in "
+        "the user's train interactions (new), or those that are (repeated).",
     )
     ties: Annotated[
-        TieRuleName | None, one_of(TieRuleName), Option(COUNTING, recorded="always")
+        TieRuleName | None, one_of(TieRuleName), Option(EVALUATION, recorded="always")
     ] = Field(
         default=None,
-        description="How equal scores are ordered: by item index (default), at random (default "
-        "if sampled), averaged over all orders (expected), or with relevant items last "
-        "(pessimistic) or first (optimistic).",
+        description="Order of items with equal scores: by item index (index), at random (random), "
+        "averaged over all orders (expected), or with relevant items last (pessimistic) or first "
+        "(optimistic). Default: index, or random with sampled negatives.",
     )
-    seed: Annotated[Seed, Option(COUNTING, recorded="always")] = Field(
-        default=0, description="Random seed."
+    seed: Annotated[Seed, Option(EVALUATION, recorded="always")] = Field(
+        default=0,
+        description="Seed of the random numbers that sample negatives, order ties and resample "
+        "users.",
     )
     empty_users: Annotated[
-        EmptyUsers | None, one_of(EmptyUsers), Option(COUNTING, recorded="always")
+        EmptyUsers | None, one_of(EmptyUsers), Option(EVALUATION, recorded="always")
     ] = Field(
         default=None,
-        description="Users of the truth without a relevant item: skip them (default) or count "
-        "them as zero.",
+        description="Treatment of users in the truth who have no relevant item: leave them out "
+        "(skip), or count them with the value 0 (zero). Default: skip.",
     )
     missing_lists: Annotated[
-        MissingLists | None, one_of(MissingLists), Option(COUNTING, recorded="of a run")
+        MissingLists | None, one_of(MissingLists), Option(EVALUATION, recorded="of a run")
     ] = Field(
         default=None,
-        description="Users of the truth without scores or a list: count them as zero (default) or "
-        "skip them.",
+        description="Treatment of users in the truth who have no scores or no recommendation "
+        "list: count them with an empty list (zero), or leave them out (skip). Default: zero.",
     )
     extra_users: Annotated[
-        ExtraUsers | None, one_of(ExtraUsers), Option(COUNTING, recorded="if given")
+        ExtraUsers | None, one_of(ExtraUsers), Option(EVALUATION, recorded="if given")
     ] = Field(
         default=None,
-        description="Users without an interaction in the truth: count their lists in the metrics "
-        "of all lists, such as coverage (default), or leave these users out of everything (skip).",
+        description="Treatment of users who have no interaction in the truth: count their lists "
+        "in metrics of all lists, such as coverage (count), or leave these users out of every "
+        "metric (skip). Default: count.",
     )
     duplicates: Annotated[
         Duplicates,
         one_of(Duplicates, is_required=True),
-        Option(COUNTING, recorded="if changed"),
+        Option(EVALUATION, recorded="if changed"),
     ] = Field(
         default="error",
-        description="An item that occurs twice in a recommendation list: an error, or its best "
-        "position counts, and lists close up (keep-best) or keep the others as misses (miss).",
+        description="Treatment of an item that occurs more than once in a recommendation list: "
+        "raise an error (error), keep its best position and move later items up (keep-best), or "
+        "keep its best position and count the other positions as misses (miss).",
     )
     unknown_items: Annotated[
         UnknownItems,
         one_of(UnknownItems, is_required=True),
-        Option(COUNTING, recorded="if changed"),
+        Option(EVALUATION, recorded="if changed"),
     ] = Field(
         default="error",
-        description="An item of a recommendation list that is not in the catalogue: an error, or "
-        "it keeps its position and counts as a miss (miss).",
+        description="Treatment of recommended items that are not in the catalogue: raise an error "
+        "(error), or keep their positions and count them as misses (miss).",
     )
     repeated_users: Annotated[
         RepeatedUsers | None,
         one_of(RepeatedUsers),
-        Option(COUNTING, None, None, in_evaluate=False, recorded="if given"),
+        Option(EVALUATION, None, None, in_evaluate=False, recorded="if given"),
     ] = Field(
         default=None,
-        description="Users in several batches: count every row (default), or drop all but the "
-        "first.",
+        description="Treatment of users who occur in several batches: count every row (count), or "
+        "only the first one (drop). Default: count.",
     )
     nan_scores: Annotated[
         NanScores,
         one_of(NanScores, is_required=True),
-        Option(COUNTING, None, None, in_evaluate=False, recorded="if given"),
+        Option(EVALUATION, None, None, in_evaluate=False, recorded="if given"),
     ] = Field(
         default="raise",
-        description="Scores that are NaN or +inf: raise an error (default), or make every value "
-        "NaN.",
+        description="Treatment of scores that are NaN or +inf: raise an error (raise), or set "
+        "every value of the result to NaN (nan).",
     )
     feature_separator: Annotated[
-        str | None, checked(read_text), Option(COUNTING, metavar="TEXT", recorded="if given")
+        str | None, checked(read_text), Option(INPUT, metavar="TEXT", recorded="if given")
     ] = Field(
         default=None,
         min_length=1,
-        description="The text between several features in one value of item_features, such as '|' "
-        "in Action|Comedy.",
+        description="Text between several features in one value of item_features, such as '|' in "
+        "Action|Comedy.",
     )
     candidates: Annotated[
         CandidatePool,
@@ -186,29 +195,30 @@ class SettingFields(BaseModel):
         Option(SAMPLING, metavar="POOL|PATH", recorded="of a run"),
     ] = Field(
         default="all",
-        description="The items that can be recommended: all, cold (without a train interaction), "
-        "warm (with one), listed (the items of each list), or given per user, in a table or file.",
+        description="Items that can be recommended: every item (all), items without a train "
+        "interaction (cold) or with one (warm), the items of each recommendation list (listed), "
+        "or items that are given per user in a table or file.",
     )
     strategy: Annotated[
         Strategy, one_of(Strategy, is_required=True), Option(SAMPLING, recorded="of a run")
     ] = Field(
         default="full",
-        description="Rank all candidates (full), or only each user's relevant items among sampled "
-        "negatives (sampled).",
+        description="Rank every candidate (full), or rank only the relevant items of each user "
+        "among sampled negatives (sampled).",
     )
     num_negatives: Annotated[
         int | None, checked(check_int), Option(SAMPLING, recorded="of a run")
     ] = Field(
         default=None,
         ge=1,
-        description=f"Number of negatives sampled per user. Default: {NUM_NEGATIVES}.",
+        description=f"Number of negatives to sample for each user. Default: {NUM_NEGATIVES}.",
     )
     negative_sampling: Annotated[
         NegativeSampling | None, one_of(NegativeSampling), Option(SAMPLING, recorded="of a run")
     ] = Field(
         default=None,
-        description="Distribution of the sampled negatives: uniform (default), or by popularity in "
-        "train.",
+        description="Distribution of the sampled negatives: every item with the same probability "
+        "(uniform), or by the number of train interactions (popularity). Default: uniform.",
     )
     neg_alpha: Annotated[
         int | float | None,  # printed as it was given
@@ -218,13 +228,16 @@ class SettingFields(BaseModel):
     ] = Field(
         default=None,
         ge=0,
-        description="Exponent of popularity when negatives are sampled by popularity. Default: "
-        f"{NEG_ALPHA}.",
+        description="Exponent of the number of train interactions if negatives are sampled by "
+        f"popularity. Default: {NEG_ALPHA}.",
     )
     estimator: Annotated[
         EstimatorName | None, one_of(EstimatorName), Option(SAMPLING, recorded="if given")
     ] = Field(
-        default=None, description="Estimate the metrics of the full ranking from sampled ranks."
+        default=None,
+        description="Estimate the values of a full ranking from ranks among sampled negatives, by "
+        "an estimated rank (rank_estimate) or by weights that trade bias for variance "
+        "(bias_variance).",
     )
     gamma: Annotated[
         float | None, checked(read_gamma), Option(SAMPLING, metavar="WEIGHT", recorded="if given")
@@ -232,8 +245,8 @@ class SettingFields(BaseModel):
         default=None,
         gt=0,
         le=1,
-        description="Weight of variance against bias in the estimator bias_variance. Default: "
-        f"{GAMMA}.",
+        description="Weight of the variance against the bias in the estimator bias_variance, "
+        f"above 0 and at most 1. Default: {GAMMA}.",
     )
     bootstrap: Annotated[
         int | None,
@@ -242,8 +255,8 @@ class SettingFields(BaseModel):
     ] = Field(
         default=None,
         ge=2,
-        description="Number of resamples of the users for bootstrap intervals of every metric, "
-        "such as 1000.",
+        description="Number of resamples of the users, such as 1000, for bootstrap intervals of "
+        "every metric.",
     )
     slices: Annotated[
         dict[Any, Any] | None,
@@ -251,8 +264,8 @@ class SettingFields(BaseModel):
         Option(UNCERTAINTY, "--slice", metavar="NAME=GROUPS"),
     ] = Field(
         default=None,
-        description="Metrics by groups of users, such as activity=quantiles(4), a label per user, "
-        "or bins of a number per user.",
+        description="Groups of users for which metrics are also computed, such as "
+        "activity=quantiles(4), a label per user, or bins of a number per user.",
     )
     item_slices: Annotated[
         dict[Any, Any] | None,
@@ -260,47 +273,55 @@ class SettingFields(BaseModel):
         Option(UNCERTAINTY, "--item-slice", metavar="NAME=GROUPS"),
     ] = Field(
         default=None,
-        description="Metrics by groups of relevant items, such as tail=head_tail, "
-        "popularity=quantiles(4), repeat=targets, month=time(month), or a label per item.",
+        description="Groups of relevant items for which metrics are also computed, such as "
+        "tail=head_tail, popularity=quantiles(4), repeat=targets, month=time(month), or a label "
+        "per item.",
     )
     per_user: Annotated[Bool, Option(OUTPUT, key="save_per_user")] = Field(
-        default=False, description="Keep a value per user, metric and cut-off."
+        default=False, description="Keep the value of each metric and cut-off for each user."
     )
     keep_lists: Annotated[Bool, Option(OUTPUT)] = Field(
-        default=False, description="Keep the list of each user, cut at the largest cut-off."
+        default=False,
+        description="Keep the recommendation list of each user, up to the largest cut-off.",
     )
     exposure: Annotated[Bool, Option(OUTPUT, None)] = Field(
-        default=False, description="Count how often each item is recommended at each cut-off."
+        default=False, description="Count how often each item is recommended, at each cut-off."
     )
     skill: Annotated[Bool, Option(OUTPUT, recorded="if given")] = Field(
         default=False,
         description="Show for accuracy metrics the expected value of a random order (floor), the "
-        "best reachable value (ceiling), and the skill: the share of the way between them.",
+        "best possible value (ceiling), and the skill: (value - floor) / (ceiling - floor).",
     )
     name: Annotated[
         str | None, checked(read_text), Option(OUTPUT, None, None, changes_results=False)
-    ] = Field(default=None, description="Name of the model.")
+    ] = Field(default=None, description="Name of the model in results and tables.")
     batch_size: Annotated[
         int | None, checked(check_int), Option(EXECUTION, changes_results=False)
-    ] = Field(default=None, ge=1, description="Number of users per batch.")
+    ] = Field(
+        default=None,
+        ge=1,
+        description="Number of users per batch. Default: chosen automatically.",
+    )
     threads: Annotated[int | None, checked(check_int), Option(EXECUTION, changes_results=False)] = (
         Field(
             default=None,
             ge=1,
-            description="Number of threads on the CPU. Default: as many as torch uses, and no more "
-            "than the CPUs that the process may use.",
+            description="Number of CPU threads. Default: the number that torch uses, at most the "
+            "CPUs that are available to the process.",
         )
     )
     device: Annotated[Device, Option(EXECUTION, changes_results=False)] = Field(
-        default=None, description="Where to compute, such as cpu or cuda:0."
+        default=None,
+        description="Device on which to compute, such as cpu or cuda:0. Default: the device of "
+        "the scores.",
     )
     memory: Annotated[MemorySize, Option(EXECUTION, metavar="SIZE", changes_results=False)] = Field(
         default=None,
-        description="Memory for recommendation lists, such as 4GiB. Files that need more are "
+        description="Memory for recommendation lists, such as 4GiB; files that need more are "
         "sorted on disk. Default: half of the available memory.",
     )
     progress: Annotated[Bool, Option(EXECUTION, None, None, changes_results=False)] = Field(
-        default=False, description="Show a progress bar on a terminal."
+        default=False, description="Show a progress bar if standard error is a terminal."
     )
     checkpoint: Annotated[
         Path | None,
@@ -308,6 +329,6 @@ class SettingFields(BaseModel):
         Option(EXECUTION, metavar="FILE", changes_results=False),
     ] = Field(
         default=None,
-        description="File in which progress is saved once a minute, and from which an interrupted "
-        "evaluation resumes.",
+        description="File to which the progress is saved once a minute, and from which an "
+        "interrupted evaluation resumes.",
     )

@@ -31,11 +31,14 @@ from weft.metrics.names import MetricSpec
 if TYPE_CHECKING:
     from weft.evaluation.settings import EvaluationSettings
 
-COUNTING = "Metrics and counting"
+# Panels of options in the help of commands.
+INPUT = "Input"
+METRICS = "Metrics"
+EVALUATION = "Evaluation"
 SAMPLING = "Candidates and sampling"
 UNCERTAINTY = "Uncertainty and slices"
-EXECUTION = "Execution (does not change results)"
 OUTPUT = "Output"
+EXECUTION = "Execution (does not change results)"
 
 
 @dataclass(frozen=True)

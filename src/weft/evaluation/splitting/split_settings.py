@@ -41,7 +41,7 @@ def _read_share(name: str, value: Any) -> float:
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_number or not 0 < value < 1:
         raise SettingError(
-            f"{setting_ref(name, value)}; it must be a number above 0 and below 1: a share of the "
+            f"{setting_ref(name, value)}; it must be a number above 0 and below 1, a share of the "
             "interactions."
         )
     return float(value)
@@ -81,79 +81,86 @@ class SplitSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     method: Annotated[SplitMethod, one_of(SplitMethod, is_required=True)] = Field(
-        description="How to split: timeline (one point in time for all users), user-timeline (the "
-        "last share of each user's interactions), leave-last-out (the last n of each user), random "
-        "(a random share) or folds (k parts, each of which is the test set once)."
+        description="Method of the split. The test set contains the interactions after one point "
+        "in time (timeline), the last share of each user's interactions (user-timeline), the last "
+        "n interactions of each user (leave-last-out), a random share (random), or each of k "
+        "random parts in turn (folds)."
     )
     test_share: _Share = Field(
         default=None,
-        description="Share of the interactions that are test. Default: 0.2. For timeline, "
-        "user-timeline and random.",
+        description="Share of the interactions in the test set, for timeline, user-timeline and "
+        "random. Default: 0.2.",
     )
     validation_share: _Share = Field(
         default=None,
-        description="Share of the interactions that are validation. Default: no validation.",
+        description="Share of the interactions in the validation set, for timeline, user-timeline "
+        "and random. Default: no validation set.",
     )
     test_from: _Moment = Field(
         default=None,
-        description="Timestamp from which interactions are test, in place of a share. For "
-        "timeline.",
+        description="First timestamp of the test set, instead of a share, for timeline.",
     )
     validation_from: _Moment = Field(
         default=None,
-        description="Timestamp from which interactions are validation, before test. For timeline.",
+        description="First timestamp of the validation set, before the test set, for timeline.",
     )
     n: _Count = Field(
         default=None,
-        description="Number of last interactions of each user that are test. Default: 1. For "
-        "leave-last-out.",
+        description="Number of the last interactions of each user in the test set, for "
+        "leave-last-out. Default: 1.",
     )
     validation_n: _Count = Field(
         default=None,
-        description="Number of interactions of each user before test that are validation. "
-        "Default: no validation. For leave-last-out.",
+        description="Number of interactions of each user in the validation set, before those of "
+        "the test set, for leave-last-out. Default: no validation set.",
     )
     folds: Annotated[int | None, checked(_read_folds)] = Field(
-        default=None, description="Number of folds. Default: 5. For folds."
+        default=None, description="Number of folds, for the method folds. Default: 5."
     )
     per: Annotated[SplitScope | None, one_of(SplitScope)] = Field(
         default=None,
-        description="Whether each user's interactions are divided by the share (user), or all "
-        "interactions, whoever has them (global). Default: user. For random and folds.",
+        description="Whether the interactions of each user are divided separately (user), or all "
+        "interactions together (global), for random and folds. Default: user.",
     )
     ties: Annotated[TimeTies | None, one_of(TimeTies)] = Field(
         default=None,
-        description="Interactions of a user with the same timestamp at the border: break (ordered "
-        "by a hash of seed, user and item) or together (all in the earlier part). Default: break. "
-        "For user-timeline and leave-last-out; timeline always keeps them together.",
+        description="Treatment of interactions of a user that have the same timestamp at the "
+        "border of two sets, for user-timeline and leave-last-out: order them by a hash of seed, "
+        "user and item (break), or put all of them into the earlier set (together). The method "
+        "timeline always keeps them together. Default: break.",
     )
     duplicates: Annotated[RepeatedPairs, one_of(RepeatedPairs, is_required=True)] = Field(
         default="error",
-        description="Repeated interactions of a user and an item: error, first or last (only that "
-        "one is kept, by timestamp or else by row), or keep.",
+        description="Treatment of repeated interactions of a user with an item: raise an error "
+        "(error), keep only the first or last one by timestamp or else by row (first, last), or "
+        "keep all of them (keep).",
     )
     min_user_interactions: _Minimum = Field(
-        default=1, description="Drop users with fewer interactions, before the split."
+        default=1,
+        description="Minimum number of interactions per user. Users with fewer are "
+        "dropped before the split.",
     )
     min_item_interactions: _Minimum = Field(
-        default=1, description="Drop items with fewer interactions, before the split."
+        default=1,
+        description="Minimum number of interactions per item. Items with fewer are "
+        "dropped before the split.",
     )
     core: Bool = Field(
         default=False,
-        description="Repeat both minima until all users and items that are left have enough "
-        "(k-core).",
+        description="Apply both minima repeatedly until all remaining users and items have enough "
+        "interactions (k-core).",
     )
     cold_users: Annotated[ColdIds, one_of(ColdIds, is_required=True)] = Field(
         default="keep",
-        description="Validation and test interactions of users that train does not have: keep or "
-        "drop.",
+        description="Treatment of validation and test interactions of users who are not in train: "
+        "keep or drop.",
     )
     cold_items: Annotated[ColdIds, one_of(ColdIds, is_required=True)] = Field(
         default="keep",
-        description="Validation and test interactions of items that train does not have: keep or "
-        "drop.",
+        description="Treatment of validation and test interactions of items that are not in "
+        "train: keep or drop.",
     )
-    seed: Seed = Field(default=0, description="Random seed.")
+    seed: Seed = Field(default=0, description="Seed of the random numbers.")
 
     @classmethod
     def from_options(cls, **options: Any) -> Self:
@@ -184,7 +191,7 @@ class SplitSettings(BaseModel):
         if self.core and self.min_user_interactions == self.min_item_interactions == 1:
             yield SettingError(
                 f"{setting_ref('core', True)} repeats {setting_ref('min_user_interactions')} and "
-                f"{setting_ref('min_item_interactions')}; give one of them."
+                f"{setting_ref('min_item_interactions')}; give at least one of them."
             )
 
     def _foreign_options(self) -> Iterator[SettingError]:
@@ -194,9 +201,9 @@ class SplitSettings(BaseModel):
                 continue
             methods = [method for method, options in _DEFAULTS.items() if name in options]
             yield SettingError(
-                f"{setting_ref(name, getattr(self, name))} belongs to "
+                f"{setting_ref(name, getattr(self, name))} is an option of "
                 f"{' and '.join(setting_ref('method', method) for method in methods)}, not to "
-                f"{setting_ref('method', self.method)}; leave it out, or choose another method."
+                f"{setting_ref('method', self.method)}; remove it, or choose another method."
             )
 
     def _cut_conflicts(self) -> Iterator[SettingError]:
@@ -205,8 +212,8 @@ class SplitSettings(BaseModel):
         shares = self._given("test_share", "validation_share")
         if moments and shares:
             yield SettingError(
-                f"{setting_ref(moments[0])} and {setting_ref(shares[0])} both say where to split; "
-                "give points in time or shares."
+                f"{setting_ref(moments[0])} and {setting_ref(shares[0])} exclude each other; give "
+                "points in time or shares."
             )
         if moments == ["validation_from"]:
             yield SettingError(
@@ -217,9 +224,9 @@ class SplitSettings(BaseModel):
         held_out = test_share + (self.validation_share or 0)
         if held_out >= 1:
             yield SettingError(
-                f"test and validation take {held_out:g} of the interactions; "
+                f"the shares of test and validation add up to {held_out:g}; "
                 f"{setting_ref('test_share')} and {setting_ref('validation_share')} must leave "
-                "some for train."
+                "some interactions for train."
             )
 
     def _given(self, *names: str) -> list[str]:
