@@ -31,17 +31,29 @@ _UNDEFINED = "no user has both a relevant item and a negative"
 
 @register
 class LAUC(AccuracyMetric):
-    """Area under the ROC curve along the list, completed by a straight line from its end to (1, 1).
+    r"""Area under the ROC curve of the list, completed by a straight line from the end of the list
+    to (1, 1).
 
-    A list with all relevant items first reaches 1, an empty list 0.5, a random one about 0.5 for
-    every k. `completion="none"`: relevant items beyond the list get 0, and the sum is divided by
-    min(|R|, k).
+    Formula: \mathrm{LAUC}_u = \frac{1}{|R_u| \, |N_u|} \sum_{p=1}^{|L_u|} [i_p \notin R_u] \, h_p +
+    \left(1 - \frac{m_u}{|N_u|}\right) \frac{1}{2} \left(\frac{|L_u \cap R_u|}{|R_u|} + 1\right)
 
-    Edge cases: relevant items that are not candidates are never hit; undefined for a user without
-    negatives, or for whom a model has no scores. With recommendation lists every item that is not
-    masked is a candidate, so that a user without a list gets 0.5.
+    m_u = |L| - hits is the number of misses. The sum is the area below the curve along the list,
+    the second term the area below the line. A list with all relevant items first reaches 1, an
+    empty list 0.5, and a random list about 0.5 for every k. `completion="none"` counts 0 for
+    relevant items outside of the list, and divides the sum over the hits by min(|R|, k).
 
-    Example: one hit, then one miss, of one relevant item and three negatives: the curve is at
+    Use: it is the AUC for recommendation lists, when there are no scores of the items outside of
+    them. The line assumes that the items outside of the list are in random order, so that with a
+    large catalogue the value depends mostly on Recall; use GAUC if all scores are available, and
+    nDCG to evaluate the order of short lists.
+
+    Related: GAUC, AUC, PartialAUC, FallOut.
+
+    Edge cases: relevant items that are not candidates are never hit; undefined for users without
+    negatives and for users for whom the model has no scores. With recommendation lists every item
+    that is not masked is a candidate, so that a user without a list has 0.5.
+
+    Example: one hit and then one miss, with one relevant item and three negatives: the curve has
     height 1 from the start.
 
     >>> import torch, weft
@@ -96,19 +108,31 @@ class _PairMetric(SummedMetric):
 
 @register
 class GAUC(_PairMetric, UserMeanMetric):
-    """The AUC of each user, averaged over users.
+    r"""Group AUC: the area under the ROC curve of each user, averaged over users.
 
-    The AUC of a user is the share of (relevant item, negative) pairs in which the relevant item
-    scores higher; ties count half. Users without negatives are left out. `weight` of a user in the
-    mean: `"uniform"`, the number of relevant items (`"positives"`), or of ratings in the truth
-    (`"interactions"`). `max_fpr`: the area up to that share of the negatives, corrected after
+    Formula: \mathrm{GAUC}_u = \frac{1}{|R_u| \, |N_u|} \sum_{i \in R_u} \sum_{j \in N_u} \left(
+    [s_{uj} < s_{ui}] + \frac{1}{2} [s_{uj} = s_{ui}]\right)
+
+    The AUC of a user is the share of (relevant item, negative) pairs in which the relevant item has
+    the higher score; ties count half. `weight` is the weight of a user in the mean: `"uniform"`,
+    the number of relevant items (`"positives"`), or the number of ratings in the truth
+    (`"interactions"`). `max_fpr` limits the area to that share of the negatives, corrected after
     McClish (1989) so that a random order has 0.5 and a perfect one 1.
 
-    Edge cases: a relevant item that is not a candidate beats nothing; tie rules have no effect;
-    recommendation lists, which lack the scores of all other items, are refused (LAUC takes them),
-    unless they hold all candidates (`candidates="listed"`).
+    Use: it evaluates how well the scores separate relevant items from others within each user, as
+    in click prediction and ranking with negative feedback. All positions count the same, so that
+    with a large catalogue most models are close to 1; use nDCG, Recall or PartialAUC for the top of
+    the list. Use AUC if users with many relevant items should weigh more.
 
-    Example: the first user's relevant item beats both negatives, the second's one of two.
+    Related: AUC, LAUC, PartialAUC, PercentileRank.
+
+    Edge cases: a relevant item that is not a candidate outranks no negative; tie rules have no
+    effect; users without negatives are excluded; recommendation lists are an error, because they
+    lack the scores of the other items (use LAUC), unless they contain all candidates
+    (`candidates="listed"`).
+
+    Example: the relevant item of the first user outranks both negatives, that of the second user
+    one of two.
 
     >>> import torch, weft
     >>> metric = weft.metrics.GAUC()
@@ -154,18 +178,30 @@ class GAUC(_PairMetric, UserMeanMetric):
 
 @register
 class AUC(_PairMetric):
-    """The share of negatives below a relevant item, averaged over all relevant items of all users;
-    ties count half.
+    r"""Area under the ROC curve: the share of negatives that a relevant item outranks, averaged
+    over all relevant items of all users; ties count half.
 
-    Users without negatives are left out. `scope="pooled"` draws one ROC curve over all users' items
-    instead, comparing scores across users; it keeps every candidate's score until the end, as much
-    memory as the score matrix.
+    Formula: \mathrm{AUC} = \frac{1}{\sum_{u} |R_u|} \sum_{u} \sum_{i \in R_u} \frac{1}{|N_u|}
+    \sum_{j \in N_u} \left([s_{uj} < s_{ui}] + \frac{1}{2} [s_{uj} = s_{ui}]\right)
 
-    Edge cases: a relevant item that is not a candidate beats nothing; tie rules have no effect;
-    constant scores give 0.5; recommendation lists, which lack the scores of all other items, are
-    refused (LAUC takes them), unless they hold all candidates (`candidates="listed"`).
+    The sums are over users with at least one negative. `scope="pooled"` computes one ROC curve over
+    the items of all users instead, comparing scores between users; it stores the scores of all
+    candidates until the end, which takes as much memory as the score matrix.
 
-    Example: three relevant items beat 2 of 2, 1 of 2 and 0 of 1 negatives: (1 + 1/2 + 0) / 3.
+    Use: it is the probability that a random relevant item has a higher score than a random negative
+    of the same user, where users with many relevant items weigh more; use GAUC to give users equal
+    weight. All positions count the same, so that with a large catalogue most models are close to 1;
+    use nDCG or Recall for the top of the list. Use `scope="pooled"` only if scores of different
+    users are on one scale, as for predicted probabilities.
+
+    Related: GAUC, LAUC, PartialAUC, PercentileRank, LogLoss.
+
+    Edge cases: a relevant item that is not a candidate outranks no negative; tie rules have no
+    effect; constant scores give 0.5; recommendation lists are an error, because they lack the
+    scores of the other items (use LAUC), unless they contain all candidates
+    (`candidates="listed"`).
+
+    Example: three relevant items outrank 2 of 2, 1 of 2 and 0 of 1 negatives: (1 + 1/2 + 0) / 3.
 
     >>> import torch, weft
     >>> metric = weft.metrics.AUC()

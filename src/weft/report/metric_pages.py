@@ -254,6 +254,15 @@ _NOTATION = (
     ),
     ("$N_u$", "the negatives of the user: the candidates that are not relevant"),
     (
+        "$J_u$",
+        "the judged items of the user: the items of the truth, relevant or not",
+    ),
+    (
+        "$\\rho_{ui}$",
+        "the rank of a candidate among all candidates of the user, from 1; items with equal scores "
+        "share the mean of their ranks",
+    ),
+    (
         "$L_u \\cap R_u$",
         "the hits: the relevant items in the list; $h_p$ is the number of hits at positions "
         "$1, \\dots, p$",
@@ -268,6 +277,7 @@ _NOTATION = (
         "$n_i$, $T$",
         "the number of train interactions of the item, and of all items, $T = \\sum_i n_i$",
     ),
+    ("$\\pi_i$", "the propensity of the item: the probability that an interaction is observed"),
     ("$P_u$", "the profile of the user: the items of the user's train interactions"),
     ("$c_i$", "the number of lists that contain the item"),
     ("$F_i$", "the features of the item, such as its genres"),

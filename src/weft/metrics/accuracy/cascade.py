@@ -61,17 +61,30 @@ class _CascadeMetric(AccuracyMetric):
 
 @register
 class ERR(_CascadeMetric):
-    """Expected reciprocal rank: the mean of 1 / p, where p is the position at which a reader stops.
+    r"""Expected reciprocal rank: the expected value of 1 / p, where p is the position at which the
+    user stops reading the list.
 
-    An item of rating r stops the reader with probability s = (2^r - 1) / 2^max_grade: the sum over
-    positions of s_p / p, times the product of 1 - s over the positions above. `max_grade` is the
-    highest rating of the scale, by default the highest one of the truth, which the result notes; a
-    rating above it is an error. It must be given where batches come one by one.
+    Formula: \mathrm{ERR}_u = \sum_{p=1}^{|L_u|} \frac{\theta_p}{p} \prod_{q=1}^{p-1} (1 -
+    \theta_q), \qquad \theta_p = \frac{2^{r_{u i_p}} - 1}{2^{r_{\max}}}
 
-    Edge cases: a list without a hit counts 0; ties have no closed form and are drawn; a user
-    without a relevant item is left out.
+    θ_p is the probability that the user stops at the item of position p; it is 0 for an item that
+    is not relevant. r_max is `max_grade`, the highest rating of the scale. By default it is the
+    highest rating of the truth, and the result notes it; a rating above `max_grade` is an error. It
+    must be given if batches are passed one by one.
 
-    Example: ratings 1 and 2 are at positions 1 and 2, s = 1/4 and 3/4: 1/4 + 3/4 · 3/4 / 2.
+    Use: it models a user who reads from the top and is satisfied by one highly rated item, so that
+    items below a very relevant one count little. It needs graded ratings on a known scale; with
+    binary relevance use MRR or nDCG. Set `max_grade` to the top of the scale, since the default
+    depends on the data and makes values of different data sets incomparable. Use nDCG if users want
+    many relevant items.
+
+    Related: nERR, MRR, nDCG, RBP, ERR_IA.
+
+    Edge cases: a list without a hit counts 0; with `ties="expected"` ties are broken at random,
+    because there is no closed form; users without a relevant item are excluded.
+
+    Example: ratings 1 and 2 are at positions 1 and 2, with stopping probabilities of 1/4 and 3/4:
+    1/4 + 3/4 · 3/4 / 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.ERR(k=3, max_grade=2)
@@ -85,11 +98,22 @@ class ERR(_CascadeMetric):
 
 @register
 class nERR(_CascadeMetric):  # noqa: N801 - its name in other tools
-    """Expected reciprocal rank over that of the best possible list.
+    r"""Normalized expected reciprocal rank: ERR divided by that of the best possible list.
 
-    `max_grade` is that of ERR.
+    Formula: \mathrm{nERR}_u = \frac{\mathrm{ERR}_u} {\sum_{p=1}^{\min(|R_u|, k)}
+    \frac{\theta^*_p}{p} \prod_{q=1}^{p-1} (1 - \theta^*_q)}
 
-    Edge cases: as for ERR.
+    θ*_p is the stopping probability of ERR for the p-th highest rating of the user. `max_grade` is
+    that of ERR.
+
+    Use: it makes ERR comparable between users and data sets, since a perfect list reaches 1 for
+    every user. Use ERR to compare with published results, which mostly report the value without
+    normalization, and nDCG if users want many relevant items.
+
+    Related: ERR, nDCG, MRR.
+
+    Edge cases: a list without a hit counts 0; with `ties="expected"` ties are broken at random,
+    because there is no closed form; users without a relevant item are excluded.
 
     Example: ratings 1 and 2 are at positions 1 and 2: (1/4 + 3/4 · 3/4 / 2) / (3/4 + 1/4 · 1/4 /
     2).

@@ -17,14 +17,24 @@ from weft.metrics.registry import register
 
 @register
 class FallOut(AccuracyMetric):
-    """The share of the negatives that are in the list: misses / negatives. Lower is better.
+    r"""The share of the negatives that are in the list: misses / negatives. Lower is better.
+
+    Formula: \mathrm{FallOut}_u = \frac{|L_u \cap N_u|}{|N_u|} = \frac{|L_u| - |L_u \cap
+    R_u|}{|N_u|}
 
     Negatives are the candidates that are not relevant.
 
-    Edge cases: an empty list counts 0; undefined for a user without negatives; a user without a
-    relevant item is left out.
+    Use: it is the false positive rate of the list, the counterpart of Recall on the horizontal axis
+    of a ROC curve. With a large catalogue the value is close to 0 for every model and differs only
+    in small digits; use Precision to describe the misses within the list. An empty list has the
+    best value, so that the metric should not be used alone.
 
-    Example: the list holds one of three negatives.
+    Related: Precision, Recall, LAUC, Accuracy.
+
+    Edge cases: an empty list counts 0; undefined for a user without negatives; users without a
+    relevant item are excluded.
+
+    Example: the list contains one of three negatives.
 
     >>> import torch, weft
     >>> metric = weft.metrics.FallOut(k=2)
@@ -70,16 +80,29 @@ class _ConfusionMetric(AccuracyMetric):
 
 @register
 class Accuracy(_ConfusionMetric):
-    """The share of the items that are where they belong: relevant ones in the list, others outside.
+    r"""The share of the items that are classified correctly: relevant items in the list, and other
+    items outside of it.
 
-    (TP + TN) / (TP + TN + FP + FN), with TP = hits, FP = |L| - hits, FN = |R| - hits. `universe`:
-    the other items TN are those that could be recommended (`"offered"`), or those of the whole
-    `"catalogue"`, train included.
+    Formula: \mathrm{Accuracy}_u = \frac{\mathrm{TP}_u + \mathrm{TN}_u}{\mathrm{TP}_u +
+    \mathrm{TN}_u + \mathrm{FP}_u + \mathrm{FN}_u}, \qquad \mathrm{TP}_u = |L_u \cap R_u|, \quad
+    \mathrm{FP}_u = |L_u| - \mathrm{TP}_u, \quad \mathrm{FN}_u = |R_u| - \mathrm{TP}_u, \quad
+    \mathrm{TN}_u = |N_u| - \mathrm{FP}_u
 
-    Edge cases: relevant items that are not candidates count as missed; with a large catalogue
-    nearly every value is close to 1; a user without a relevant item is left out.
+    `universe` selects the negatives, and with them TN: the candidates that are not relevant
+    (`"offered"`), or all items of the `"catalogue"` that are not relevant, including those of
+    train.
 
-    Example: of four items, one hit and two others outside the list are right, one miss is not.
+    Use: it is meant for small sets of candidates, where each user has both items to recommend and
+    items to avoid. With a large catalogue nearly all items are true negatives and every model
+    reaches a value close to 1; use Precision and Recall, or MCC if one number is needed.
+
+    Related: MCC, FallOut, Precision, Recall.
+
+    Edge cases: relevant items that are not candidates count as missed; users without a relevant
+    item are excluded.
+
+    Example: of four items, one hit and two negatives outside of the list are correct, and one miss
+    is not.
 
     >>> import torch, weft
     >>> metric = weft.metrics.Accuracy(k=2)
@@ -101,17 +124,28 @@ class Accuracy(_ConfusionMetric):
 
 @register
 class MCC(_ConfusionMetric):
-    """Matthews correlation coefficient of being in the list and being relevant.
+    r"""Matthews correlation coefficient between being in the list and being relevant.
 
-    (TP TN - FP FN) / √((TP + FP)(TP + FN)(TN + FP)(TN + FN)), with TP = hits, FP = |L| - hits, FN =
-    |R| - hits. `universe`: the other items TN are those that could be recommended (`"offered"`), or
-    those of the whole `"catalogue"`, train included.
+    Formula: \mathrm{MCC}_u = \frac{\mathrm{TP}_u \, \mathrm{TN}_u - \mathrm{FP}_u \, \mathrm{FN}_u}
+    {\sqrt{(\mathrm{TP}_u + \mathrm{FP}_u)(\mathrm{TP}_u + \mathrm{FN}_u)(\mathrm{TN}_u +
+    \mathrm{FP}_u)(\mathrm{TN}_u + \mathrm{FN}_u)}}
+
+    TP = hits, FP = |L| - hits, FN = |R| - hits and TN = |N| - FP. `universe` selects the negatives
+    N: the candidates that are not relevant (`"offered"`), or all items of the `"catalogue"` that
+    are not relevant, including those of train.
+
+    Use: it describes the whole confusion matrix in one number and is robust if relevant items are
+    rare: 0 is the expected value of a random list, 1 that of a list with exactly the relevant
+    items. A list of fixed length k cannot reach 1 unless |R| = k, so that values at different
+    cut-offs are not comparable; use RPrecision or nDCG to compare rankings.
+
+    Related: Accuracy, F1, Precision, Recall.
 
     Edge cases: 0 if a factor of the denominator is 0, as for an empty list; relevant items that are
-    not candidates count as missed; a user without a relevant item is left out.
+    not candidates count as missed; users without a relevant item are excluded.
 
-    Example: one hit, one miss and two other items outside the list: (1 · 2 - 1 · 0) / √(2 · 1 · 3 ·
-    2).
+    Example: one hit, one miss and two negatives outside of the list: (1 · 2 - 1 · 0) / √(2 · 1 · 3
+    · 2).
 
     >>> import torch, weft
     >>> metric = weft.metrics.MCC(k=2)

@@ -45,14 +45,23 @@ class _DiscountedGain(AccuracyMetric):
 
 @register
 class DCG(_DiscountedGain):
-    """Discounted cumulative gain: the sum over the list of g_p / log2(p + 1).
+    r"""Discounted cumulative gain: the sum of gain / log2(p + 1) over the positions p of the list.
+
+    Formula: \mathrm{DCG}_u = \sum_{p=1}^{|L_u|} g_p \, d_p = \sum_{p=1}^{|L_u|} \frac{g_p}{\log_2(p
+    + 1)}
 
     `gain` and `discount` are those of nDCG.
 
-    Edge cases: an empty list counts 0; the value grows with the number of relevant items, so that
-    users with many of them weigh most; a user without a relevant item is left out.
+    Use: it is the unnormalized total, for comparison with tools that report it. Users with many
+    relevant items or high ratings dominate the mean, and values of different data sets are not
+    comparable; use nDCG for both.
 
-    Example: ratings 1 and 2 are at positions 1 and 3: 1 / 1 + 3 / 2.
+    Related: nDCG, IPSDCG, ERR.
+
+    Edge cases: an empty list counts 0; the value grows with the number of relevant items; users
+    without a relevant item are excluded.
+
+    Example: ratings 1 and 2 are at positions 1 and 3, with gains 1 and 3: 1 / 1 + 3 / 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.DCG(k=3)
@@ -70,21 +79,34 @@ class DCG(_DiscountedGain):
 
 @register
 class nDCG(_DiscountedGain):  # noqa: N801 - the paper's name
-    """Discounted cumulative gain, Σ g_p / log2(p + 1), over that of the best possible list.
+    r"""Normalized discounted cumulative gain: the sum of gain / log2(p + 1) over the positions p of
+    the list, divided by that of the best possible list.
 
-    `gain` is the value of a relevant item of rating r: `"exponential"` 2^r - 1, `"linear"` r,
-    `"binary"` 1, `"exponential_shifted"` 2^(r+1) - 1; or it gives the gains of ratings, `{1: 3, 2:
-    9}` (in a name `[[1, 3], [2, 9]]`; `gains` is an alias), where other ratings are their own gain.
-    `discount` of position p: `"log"` 1 / log2(p + 1), `"capped_log"` 1 / max(log2(p), 1), as in the
-    reference and in LensKit, or `"reciprocal"` 1 / p. `ideal`: the best list `"cut"` at k, `"full"`
-    (not cut), or `"k"`: k relevant items even if the user has fewer, the missing ones with the gain
-    of a rating of 1.
+    Formula: \mathrm{nDCG}_u = \frac{\sum_{p=1}^{|L_u|} g_p \, d_p} {\sum_{p=1}^{\min(|R_u|, k)}
+    g^*_p \, d_p}, \qquad g_p = 2^{r_{u i_p}} - 1, \quad d_p = \frac{1}{\log_2(p + 1)}
+
+    g*_p is the p-th largest gain among all relevant items of the user.
+
+    `gain` is the value of a relevant item with rating r: `"exponential"` 2^r - 1, `"linear"` r,
+    `"binary"` 1 or `"exponential_shifted"` 2^(r+1) - 1. It can also give the gains of single
+    ratings, `{1: 3, 2: 9}` (in a name `[[1, 3], [2, 9]]`; `gains` is an alias); other ratings are
+    then their own gain. `discount` is the weight of position p: `"log"` 1 / log2(p + 1),
+    `"capped_log"` 1 / max(log2(p), 1), as in the reference and in LensKit, or `"reciprocal"` 1 / p.
+    `ideal` selects the best list: `"cut"` ends at k, `"full"` has all relevant items, and `"k"` has
+    k relevant items even if the user has fewer, the missing ones with the gain of a rating of 1.
+
+    Use: it evaluates the order of a list with binary or graded relevance, and is the usual main
+    metric of top-k recommendation. The exponential gain lets the highest ratings dominate; use
+    `gain="linear"` or `"binary"` if ratings are counts or other large numbers. A single value does
+    not tell whether items are missing or in a poor order; report Recall with it.
+
+    Related: DCG, nDCGRendle2020, MAP, ERR, Recall, alpha_nDCG.
 
     Edge cases: ratings below the relevance threshold have gain 0; positions after the end of a list
-    add 0; ratings with a gain that overflows are refused; undefined for a user with relevant items
-    of gain 0 only; a user without a relevant item is left out.
+    add 0; ratings with a gain that overflows are an error; a user whose relevant items all have
+    gain 0 is undefined; users without a relevant item are excluded.
 
-    Example: ratings 3 and 1 are at positions 2 and 1: (1/1 + 7/1.585) / (7/1 + 1/1.585).
+    Example: ratings 1 and 3 are at positions 1 and 2: (1/1 + 7/1.585) / (7/1 + 1/1.585).
 
     >>> import torch, weft
     >>> metric = weft.metrics.nDCG(k=2)
@@ -122,9 +144,18 @@ class nDCG(_DiscountedGain):  # noqa: N801 - the paper's name
 
 @register
 class nDCGRendle2020(AccuracyMetric):  # noqa: N801 - its name in other tools
-    """nDCG with binary gain: a relevant item counts 1, whatever its rating.
+    r"""nDCG with binary gain: each relevant item counts 1, whatever its rating.
 
-    Edge cases: as for nDCG.
+    Formula: \mathrm{nDCGRendle2020}_u = \frac{\sum_{p=1}^{|L_u|} [i_p \in R_u] \, d_p}
+    {\sum_{p=1}^{\min(|R_u|, k)} d_p}
+
+    Use: it is the nDCG of implicit feedback, and gives the same value for implicit and explicit
+    data. It equals `nDCG(gain=binary)`; the name exists because other tools use it. Use nDCG if the
+    size of ratings matters.
+
+    Related: nDCG, NCRR, MAP.
+
+    Edge cases: positions after the end of a list add 0; users without a relevant item are excluded.
 
     Example: the only relevant item is at position 2: 1 / log2(3).
 
@@ -147,14 +178,23 @@ class nDCGRendle2020(AccuracyMetric):  # noqa: N801 - its name in other tools
 
 @register
 class NCRR(AccuracyMetric):
-    """Cumulated reciprocal rank: the sum of 1 / p over the hits, over that of the best possible
-    list.
+    r"""Normalized cumulative reciprocal rank: the sum of 1 / p over the hits, divided by that of
+    the best possible list.
+
+    Formula: \mathrm{NCRR}_u = \frac{\sum_{p=1}^{|L_u|} [i_p \in R_u] \, \frac{1}{p}}
+    {\sum_{p=1}^{\min(|R_u|, k)} \frac{1}{p}}
 
     It is nDCG with binary gain and the discount 1 / p.
 
-    Edge cases: a list without a hit counts 0; a user without a relevant item is left out.
+    Use: it extends MRR to all hits, and weighs the first positions more than nDCG does. Use MRR if
+    only the first hit matters, and nDCG for graded relevance or for comparison with published
+    results, which rarely report this metric.
 
-    Example: hits at positions 1 and 3 of two relevant items: (1/1 + 1/3) / (1/1 + 1/2).
+    Related: MRR, nDCG, nDCGRendle2020.
+
+    Edge cases: a list without a hit counts 0; users without a relevant item are excluded.
+
+    Example: the two relevant items are at positions 1 and 3: (1/1 + 1/3) / (1/1 + 1/2).
 
     >>> import torch, weft
     >>> metric = weft.metrics.NCRR(k=3)

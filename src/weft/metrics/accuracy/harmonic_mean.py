@@ -19,16 +19,26 @@ from weft.metrics.registry import register
 
 @register
 class F1(CompositeMetric):
-    """The harmonic mean of two metrics, per user: (1 + β²) a b / (β² a + b), 0 where the
-    denominator is 0.
+    r"""The harmonic mean of two metrics, by default Precision and Recall: (1 + β²) a b / (β² a +
+    b).
 
-    `metric_name_1`, `metric_name_2`: any two metrics that have a value per user, with parameters if
-    needed (`"nDCG(gain=linear)"`); `beta` above 1 favours the second. A user for whom a component
-    is undefined is left out.
+    Formula: \mathrm{F1}_u = \frac{(1 + \beta^2) \, a_u \, b_u}{\beta^2 a_u + b_u}, \qquad a_u =
+    \mathrm{Precision}_u, \quad b_u = \mathrm{Recall}_u, \quad \beta = 1
 
-    Edge cases: 0 where both components are 0; undefined where a component is.
+    `metric_name_1` (a) and `metric_name_2` (b) are any two metrics with a value per user, with
+    parameters if needed (`"nDCG(gain=linear)"`); a `beta` above 1 favours the second one.
 
-    Example: precision 1/2 and recall 1 give 2 · 0.5 / 1.5.
+    Use: it gives one number for two metrics that are in conflict, and is low if one of them is low.
+    It is computed per user and then averaged, which differs from the harmonic mean of the averaged
+    precision and recall that some tools report. Precision at k depends on the number of relevant
+    items per user, and so does F1; use nDCG or MAP as the main metric of a ranking.
+
+    Related: Precision, Recall, RPrecision, EucDistance.
+
+    Edge cases: 0 for a user with a denominator of 0; users for whom a component is undefined are
+    excluded.
+
+    Example: a precision of 1/2 and a recall of 1 give 2 · 0.5 / 1.5.
 
     >>> import torch, weft
     >>> metric = weft.metrics.F1(k=2)

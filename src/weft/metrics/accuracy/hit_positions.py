@@ -14,9 +14,19 @@ from weft.metrics.registry import register
 
 @register
 class MRR(AccuracyMetric):
-    """The reciprocal rank of the first relevant item, 0 if the list has none.
+    r"""Mean reciprocal rank: 1 / p for the position p of the first hit, 0 without a hit.
 
-    Edge cases: an empty list counts 0; a user without a relevant item is left out.
+    Formula: \mathrm{MRR}_u = \frac{1}{\min \{p : i_p \in R_u\}}
+
+    Use: it answers how early a user finds the first relevant item, as in a search for one known
+    item or a next-item prediction. It ignores all hits after the first one; use MAP or nDCG if
+    several relevant items matter. A first hit at position 2 instead of 1 costs as much as no hit at
+    all instead of one at position 2; use HitRate if the exact position should not matter.
+
+    Related: HitRate, NCRR, ERR, MAP, MeanRank.
+
+    Edge cases: a list without a hit, such as an empty list, counts 0; users without a relevant item
+    are excluded.
 
     Example: the first relevant item is at position 2.
 
@@ -38,17 +48,26 @@ class MRR(AccuracyMetric):
 
 @register
 class MAP(AccuracyMetric):
-    """Average precision: the precision at each hit, summed over the hits of the list and divided by
-    min(|R|, k).
+    r"""Mean average precision: the sum of the precision at each hit, divided by min(|R|, k).
 
-    `normalizer="relevant"` divides by |R| (as trec_eval), `"k"` by k, `"list"` by min(|R|, |L|)
-    (as LensKit), which differs where a list is shorter than k, `"hits"` by the number of hits (as
+    Formula: \mathrm{MAP}_u = \frac{1}{\min(|R_u|, k)} \sum_{p=1}^{|L_u|} [i_p \in R_u] \,
+    \frac{h_p}{p}
+
+    `normalizer="relevant"` divides by |R| (as trec_eval), `"k"` by k, `"list"` by min(|R|, |L|) (as
+    LensKit), which differs if a list is shorter than k, and `"hits"` by the number of hits (as
     torchmetrics; 0 without a hit).
 
-    Edge cases: a list without a hit counts 0, under every normalizer; a user without a relevant
-    item is left out.
+    Use: it summarizes how many relevant items the list finds and how early, with binary relevance.
+    It ignores the size of ratings; use nDCG or ERR for graded relevance. Tools divide by different
+    numbers, so that published values are comparable only if the normalizer is the same; `"hits"` in
+    particular ignores relevant items that the list misses.
 
-    Example: hits at positions 1 and 3 of two relevant items: (1/1 + 2/3) / 2.
+    Related: nDCG, MAR, MRR, Precision, infAP.
+
+    Edge cases: a list without a hit counts 0 with every normalizer; users without a relevant item
+    are excluded.
+
+    Example: the two relevant items are at positions 1 and 3: (1/1 + 2/3) / 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.MAP(k=3)
@@ -86,15 +105,23 @@ class MAP(AccuracyMetric):
 
 @register
 class MAR(AccuracyMetric):
-    """Average recall: the recall at each hit, summed over the hits of the list and divided by
-    min(|R|, k).
+    r"""Mean average recall: the sum of the recall at each hit, divided by min(|R|, k).
+
+    Formula: \mathrm{MAR}_u = \frac{1}{\min(|R_u|, k)} \sum_{p=1}^{|L_u|} [i_p \in R_u] \,
+    \frac{h_p}{|R_u|}
 
     A perfect list reaches 1 only for a user with one relevant item: with |R| <= k it reaches (|R| +
     1) / (2 |R|).
 
-    Edge cases: a list without a hit counts 0; a user without a relevant item is left out.
+    Use: it reproduces the numbers of tools and papers that report average recall. It depends only
+    on the number of hits and not on their positions, in spite of its name; use MAP or nDCG to
+    evaluate the order, and Recall for a value that is easier to interpret.
 
-    Example: both relevant items are found, at recall 1/2 and 2/2: (0.5 + 1) / 2.
+    Related: Recall, MAP.
+
+    Edge cases: a list without a hit counts 0; users without a relevant item are excluded.
+
+    Example: both relevant items are found, at a recall of 1/2 and 2/2: (0.5 + 1) / 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.MAR(k=3)

@@ -21,25 +21,24 @@ _HERLOCKER = (
 
 @register
 class Precision(AccuracyMetric):
-    r"""The share of the list that is relevant: hits / k.
+    r"""The share of the recommended items that are relevant: hits / k.
 
     Formula: \mathrm{Precision}_u = \frac{|L_u \cap R_u|}{k}
 
+    `denominator="list"` divides by the length of the list where it is shorter than k, and gives 0
+    for an empty list.
+
     Use: it answers which part of the recommendations is useful, for example when a page shows
     exactly k items and each position counts the same. It ignores the order within the list; use
-    nDCG or MAP if higher positions matter more. With few relevant items per user it is bounded by
-    |R| / k, so that values at different cut-offs or of different data sets are not comparable; use
-    Recall or RPrecision then.
+    nDCG or MAP if higher positions matter more. It cannot exceed |R| / k, so that values at
+    different cut-offs or of different data sets are not comparable; use Recall or RPrecision then.
 
     Related: Recall, RPrecision, F1, MAP.
 
-    `denominator="list"` divides by the length of the list where it is shorter than k (0 for an
-    empty list).
+    Edge cases: the missing positions of a list shorter than k count as misses; users without a
+    relevant item are excluded.
 
-    Edge cases: a list shorter than k counts as if filled up with misses; a user without a relevant
-    item is left out.
-
-    Example: items 0 and 2 rank first, 0 and 1 are relevant.
+    Example: the list contains items 0 and 2, and items 0 and 1 are relevant.
 
     >>> import torch, weft
     >>> metric = weft.metrics.Precision(k=2)
@@ -63,14 +62,23 @@ class Precision(AccuracyMetric):
 
 @register
 class Recall(AccuracyMetric):
-    """The share of the relevant items that are in the list: hits / |R|.
+    r"""The share of the relevant items that are in the list: hits / |R|.
+
+    Formula: \mathrm{Recall}_u = \frac{|L_u \cap R_u|}{|R_u|}
 
     `normalizer="capped"` divides by min(|R|, k), so that a perfect list reaches 1 for every user.
 
-    Edge cases: relevant items that are not candidates, because they are masked or have no score,
-    count in |R|; a user without a relevant item is left out.
+    Use: it answers which part of the relevant items the list finds, as for the candidate generation
+    of a two-stage recommender. It ignores the order within the list; use nDCG or MAP to evaluate
+    the order. Users with more than k relevant items cannot reach 1; use `normalizer="capped"` if
+    many users have so many, and state it, because some tools call this variant recall, too.
 
-    Example: of the relevant items 0, 1 and 2 the list holds 0.
+    Related: Precision, HitRate, RPrecision, MAR, IPSRecall.
+
+    Edge cases: relevant items that are not candidates, because they are masked or have no score,
+    count in |R|; users without a relevant item are excluded.
+
+    Example: items 0, 1 and 2 are relevant, and the list contains one of them.
 
     >>> import torch, weft
     >>> metric = weft.metrics.Recall(k=2)
@@ -92,11 +100,20 @@ class Recall(AccuracyMetric):
 
 @register
 class HitRate(AccuracyMetric):
-    """1 for a user with at least one relevant item in the list, else 0.
+    r"""The share of users with at least one relevant item in the list.
 
-    Edge cases: an empty list has no hit; a user without a relevant item is left out.
+    Formula: \mathrm{HitRate}_u = [L_u \cap R_u \neq \emptyset]
 
-    Example: the first user's list has a hit, the second's has none.
+    Use: it answers how many users find anything at all, and is common in leave-one-out evaluation,
+    where each user has one relevant item and it equals Recall. With several relevant items per user
+    it grows quickly with k and no longer separates models; use Recall or nDCG then. It ignores the
+    position of the hit; use MRR if the first hit should come early.
+
+    Related: Recall, MRR, Precision.
+
+    Edge cases: an empty list has no hit; users without a relevant item are excluded.
+
+    Example: the list of the first user has a hit, and the list of the second user has none.
 
     >>> import torch, weft
     >>> metric = weft.metrics.HitRate(k=1)
@@ -116,18 +133,28 @@ class HitRate(AccuracyMetric):
 
 @register
 class RPrecision(AccuracyMetric):
-    """The precision at |R|: hits among the first |R| positions / |R|.
+    r"""The precision at position |R|: the hits among the first |R| positions, divided by |R|.
 
-    It needs no cut-off: the name without one reads each list as far as |R|, whatever cut-offs the
-    run has. `RPrecision@k` ends lists at k: of users with more than k relevant items, the hits
-    among the first k positions count. `multiple` moves the position: hits among the first x |R| /
-    x |R|, with x |R| rounded up from a remainder of 0.1 on, and at least 1, as in trec_eval.
+    Formula: \mathrm{RPrecision}_u = \frac{h_{|R_u|}}{|R_u|}
 
-    Edge cases: positions after the end of a list are misses; a user without a relevant item is left
-    out. Without a cut-off, users with more than the largest k of the run are ranked again, and
-    estimates from sampled negatives are not made.
+    It needs no cut-off: without one, each list is read up to position |R|, whatever cut-offs the
+    run has. `RPrecision@k` ends lists at k: for a user with more than k relevant items, the hits
+    among the first k positions are divided by |R|. `multiple` changes the position to x |R|: the
+    hits among the first x |R| positions, divided by x |R|. As in trec_eval, x |R| is rounded up
+    from a fraction of 0.1 on, and is at least 1.
 
-    Example: of the two relevant items one is among the first two.
+    Use: it compares users with different numbers of relevant items on equal terms, because a
+    perfect ranking reaches 1 for each of them and precision equals recall at that position. It does
+    not describe a list of fixed length; use Precision or Recall at k for that. It ignores the order
+    within the first |R| positions; use MAP or nDCG to evaluate the order.
+
+    Related: Precision, Recall, MAP, IPrec.
+
+    Edge cases: positions after the end of a list are misses; users without a relevant item are
+    excluded. Without a cut-off, users with more relevant items than the largest k of the run are
+    ranked again, and there are no estimates from sampled negatives.
+
+    Example: one of the two relevant items is among the first two positions.
 
     >>> import torch, weft
     >>> metric = weft.metrics.RPrecision()

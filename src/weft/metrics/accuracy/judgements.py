@@ -38,14 +38,27 @@ class _JudgedListMetric(AccuracyMetric):
 
 @register
 class Judged(_JudgedListMetric):
-    """The share of the list that is judged, relevant or not: items of the truth / |L|.
+    r"""The share of the recommended items that are judged, relevant or not: items of the truth /
+    |L|.
 
-    `users`: those with a relevant item (`"evaluated"`), or all with a list (`"lists"`).
+    Formula: \mathrm{Judged}_u = \frac{|L_u \cap J_u|}{|L_u|}
 
-    Edge cases: undefined for an empty list; where the truth has relevant items only, it is their
-    share of the list, and the result notes it.
+    J_u are the judged items of the user: the items of the truth, relevant or not. `users` selects
+    the users that count: those with a relevant item (`"evaluated"`), or all users with a list
+    (`"lists"`).
 
-    Example: of two listed items one has a rating.
+    Use: it shows how much is known about the lists, since items without a judgement count as not
+    relevant in most metrics. If two models differ much in it, their Precision or nDCG may differ
+    only because one of them recommends items that were never judged; use bpref, which ignores such
+    items. It does not measure quality: it counts relevant items and items that are judged as not
+    relevant alike.
+
+    Related: bpref, infAP, RBPResidual, Precision.
+
+    Edge cases: undefined for an empty list; if the truth has relevant items only, it is their share
+    of the list, and the result notes it.
+
+    Example: one of two recommended items has a rating.
 
     >>> import torch, weft
     >>> metric = weft.metrics.Judged(k=2)
@@ -68,15 +81,26 @@ class Judged(_JudgedListMetric):
 
 @register
 class RBPResidual(_JudgedListMetric):
-    """The most that items without a judgement could add to RBP. Lower is better.
+    r"""The largest amount that items without a judgement could add to RBP. Lower is better.
 
-    p^|L| + (1 - p) times the sum of p^(position - 1) over the positions of the list that are not
-    judged, which is 1 less the RBP of all judged items. `p` is that of RBP. `users`: those with a
-    relevant item (`"evaluated"`), or all with a list (`"lists"`).
+    Formula: \mathrm{RBPResidual}_u = 1 - (1 - \varphi) \sum_{q=1}^{|L_u|} [i_q \in J_u] \,
+    \varphi^{q-1}, \qquad \varphi = 0.8
 
-    Edge cases: 1 for an empty list; a user without a relevant item is left out by default.
+    J_u are the judged items of the user: the items of the truth, relevant or not. φ is the
+    parameter `p` of RBP. The positions after the end of the list count as not judged. `users`
+    selects the users that count: those with a relevant item (`"evaluated"`), or all users with a
+    list (`"lists"`).
 
-    Example: the item at position 1 is judged, that at position 2 is not: 0.5² + 0.5 · 0.5.
+    Use: it states how far RBP could rise if all items were judged, and thereby whether a difference
+    between two models could be due to missing judgements. Report it with RBP, with the same `p`. It
+    needs a truth with items that are judged as not relevant; with implicit feedback all other items
+    are unjudged and it is 1 - RBP.
+
+    Related: RBP, Judged, bpref, infAP.
+
+    Edge cases: 1 for an empty list; users without a relevant item are excluded by default.
+
+    Example: the item at position 1 is judged and the item at position 2 is not: 0.5² + 0.5 · 0.5.
 
     >>> import torch, weft
     >>> metric = weft.metrics.RBPResidual(k=2, p=0.5)
@@ -136,18 +160,29 @@ def _count_judged_above(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
 
 @register
 class bpref(_JudgedOrderMetric):  # noqa: N801 - the paper's name
-    """Binary preference: the share of the judged items that are not relevant and rank below a hit,
-    averaged over the relevant items.
+    r"""Binary preference: the share of the items judged as not relevant that a relevant item
+    outranks, averaged over the relevant items.
 
-    The sum over the hits of 1 - min(n, |R|) / min(|R|, J), divided by |R|, where n is the number of
-    judged items above the hit that are not relevant, and J of all of them.
+    Formula: \mathrm{bpref}_u = \frac{1}{|R_u|} \sum_{p=1}^{|L_u|} [i_p \in R_u] \left(1 -
+    \frac{\min(b_p, |R_u|)}{\min(|R_u|, |J_u \setminus R_u|)}\right)
 
-    Edge cases: each hit counts 1 where no item is judged as not relevant, so that the value is the
-    recall of the list, and the result notes it; ties have no closed form and are drawn; a user
-    without a relevant item is left out.
+    J_u are the judged items of the user: the items of the truth, relevant or not. b_p is the number
+    of items judged as not relevant above position p, of which the first |R| count. Items without a
+    judgement have no effect.
 
-    Example: item 0 is judged and not relevant, and is above one of the two relevant items: (1 + 1 -
-    1/1) / 2.
+    Use: it compares models if the truth is incomplete and has explicit negatives, such as dislikes
+    or low ratings. It is not suitable for implicit feedback, where no item is judged as not
+    relevant and it equals Recall; use MAP or nDCG then. Use infAP if the judged items are a random
+    sample.
+
+    Related: infAP, Judged, MAP, RBPResidual.
+
+    Edge cases: if no item is judged as not relevant, each hit counts 1, so that the value is the
+    recall of the list, and the result notes it; with `ties="expected"` ties are broken at random,
+    because there is no closed form; users without a relevant item are excluded.
+
+    Example: item 0, which is judged as not relevant, is above one of the two relevant items: (1 + 1
+    - 1/1) / 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.bpref(k=3, relevance_threshold=2)
@@ -171,15 +206,26 @@ class bpref(_JudgedOrderMetric):  # noqa: N801 - the paper's name
 
 @register
 class infAP(_JudgedOrderMetric):  # noqa: N801 - the paper's name
-    """Inferred average precision: MAP of a sample of judgements, divided by |R|.
+    r"""Inferred average precision: average precision with the precision at each hit estimated from
+    the judged items above it.
 
-    The precision at a hit of position p is taken as (1 + J (r + ε) / (J + 2ε)) / p, where J items
-    above it are judged and r of them are relevant, with ε = 10⁻⁵ as in trec_eval.
+    Formula: \mathrm{infAP}_u = \frac{1}{|R_u|} \sum_{p=1}^{|L_u|} [i_p \in R_u] \, \frac{1}{p}
+    \left(1 + j_p \, \frac{h_{p-1} + \epsilon}{j_p + 2 \epsilon}\right), \qquad \epsilon = 10^{-5}
 
-    Edge cases: where every item of a list is judged, it is nearly MAP(normalizer=relevant); ties
-    have no closed form and are drawn; a user without a relevant item is left out.
+    j_p is the number of judged items above position p: items of the truth, relevant or not. h_(p-1)
+    is the number of hits among them. ε is that of trec_eval.
 
-    Example: hits at positions 1 and 3, the item between them is judged: (1 + 2/3) / 2.
+    Use: it reproduces the numbers of trec_eval. The estimate was designed for pools of which only a
+    sample is judged. A truth does not contain pooled items without a judgement, so that the value
+    differs from MAP(normalizer=relevant) by about ε only; use MAP then. Use bpref if judgements are
+    incomplete.
+
+    Related: MAP, bpref, Judged.
+
+    Edge cases: items without a judgement count as not relevant; with `ties="expected"` ties are
+    broken at random, because there is no closed form; users without a relevant item are excluded.
+
+    Example: hits are at positions 1 and 3, and the item between them is judged: (1 + 2/3) / 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.infAP(k=3, relevance_threshold=2)

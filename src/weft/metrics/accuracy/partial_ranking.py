@@ -43,17 +43,27 @@ class _FirstNegativesMetric(AccuracyMetric):
 
 @register
 class PartialAUC(_FirstNegativesMetric):
-    """The share of (relevant item, negative) pairs in the right order, of the first k negatives.
+    r"""The share of (relevant item, negative) pairs in the correct order, among the first k
+    negatives of the ranking.
 
-    The sum over the relevant items of the first k negatives that are below each, divided by k |R|.
-    The list is not cut at k: it is read to the k-th negative. Lists that hold fewer negatives, and
-    not all relevant items, are `insufficient`: `"ignore"` takes them as they are, `"exclude"`
-    leaves the user out.
+    Formula: \mathrm{PartialAUC}_u = \frac{1}{k \, |R_u|} \sum_{i \in R_u} \max(0, \, k - b_{ui})
 
-    Edge cases: tie rules have no effect, ties count as the mean over their orders; a relevant item
-    that is not listed adds 0; a user without a relevant item is left out.
+    b_ui is the number of negatives above item i. The ranking is not cut at k but read up to the
+    k-th negative. A list with fewer negatives that does not contain all relevant items is
+    insufficient: `insufficient="ignore"` takes it as it is, `"exclude"` excludes the user.
 
-    Example: the relevant item is below one of the first two negatives.
+    Use: it is the area under the left part of the ROC curve, for applications in which only the top
+    of the ranking is shown. In contrast to GAUC, changes far down the ranking have no effect. The
+    cut-off counts negatives and not positions, so that values are not comparable with those of
+    metrics at the same k; use PAP if only the first k relevant items should count, and nDCG for a
+    list of fixed length.
+
+    Related: PAP, GAUC, LAUC, nDCG.
+
+    Edge cases: tied items count as the mean over their orders, whatever the tie rule; a relevant
+    item that is not in the ranking adds 0; users without a relevant item are excluded.
+
+    Example: one of the first two negatives is above the relevant item.
 
     >>> import torch, weft
     >>> metric = weft.metrics.PartialAUC(k=2)
@@ -79,14 +89,25 @@ class PartialAUC(_FirstNegativesMetric):
 
 @register
 class PAP(_FirstNegativesMetric):
-    """The share of pairs in the right order, of the first k hits and the first k negatives.
+    r"""The share of (relevant item, negative) pairs in the correct order, among the first k
+    relevant items and the first k negatives of the ranking.
 
-    The sum over the k best placed relevant items of the first k negatives that are below each,
-    divided by k min(|R|, k). `insufficient` is that of PartialAUC.
+    Formula: \mathrm{PAP}_u = \frac{1}{k \min(|R_u|, k)} \sum_{i \in R_u^{(k)}} \max(0, \, k -
+    b_{ui})
 
-    Edge cases: as for PartialAUC.
+    R_u^(k) are the min(|R|, k) relevant items with the best ranks, and b_ui is the number of
+    negatives above item i. `insufficient` is that of PartialAUC.
 
-    Example: of the first hit and the first negative, the hit is above.
+    Use: it compares the top of the ranking with the top of the negatives, and a perfect list
+    reaches 1 for users with many relevant items, too. Use PartialAUC if all relevant items should
+    count, GAUC if the whole ranking matters, and nDCG or Precision for a list of fixed length.
+
+    Related: PartialAUC, GAUC, Precision.
+
+    Edge cases: tied items count as the mean over their orders, whatever the tie rule; a relevant
+    item that is not in the ranking adds 0; users without a relevant item are excluded.
+
+    Example: the first relevant item is above the first negative.
 
     >>> import torch, weft
     >>> metric = weft.metrics.PAP(k=1)

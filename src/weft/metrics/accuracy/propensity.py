@@ -173,21 +173,32 @@ def _check_probabilities(propensities: Tensor) -> None:
 
 @register
 class IPSRecall(PropensityMetric):
-    """Recall with inverse propensity scores: the sum of 1 / p_i over the hits, divided by |R|.
+    r"""Recall with inverse propensity scores: the sum of 1 / π_i over the hits, divided by |R|.
 
-    p_i is the probability that an interaction with the item is observed: the input `propensities`,
-    or, without it, (n_i / max n)^`power`, with n_i the train interactions of the item. It is
-    clipped to [`clip`, 1]. With given propensities, `power` has no effect. The value estimates the
-    sum that recall would have if all items were observed alike, and may exceed 1. The result notes
-    the effective sample size of the weights 1 / p_i and the share of clipped ones and, for
-    propensities from train, the value with no, half and twice the power (`by_power` of the entry).
+    Formula: \mathrm{IPSRecall}_u = \frac{1}{|R_u|} \sum_{i \in L_u \cap R_u} \frac{1}{\pi_i},
+    \qquad \pi_i = \max\left(0.1, \left(\frac{n_i}{\max_j n_j}\right)^{0.5}\right)
+
+    The propensity π_i is the probability that an interaction with item i is observed. It is the
+    input `propensities` or, without it, (n_i / max n)^`power`, where n_i are the train interactions
+    of the item; both are clipped to [`clip`, 1]. With given propensities, `power` has no effect.
+    The result notes the effective sample size of the weights 1 / π_i, the share of clipped ones
+    and, for propensities from train, the value with no, half and twice the power (`by_power` of the
+    entry).
+
+    Use: it estimates the recall on data in which all items are observed equally often, and thereby
+    corrects the advantage of popular items in logged data. The estimate depends on the propensities
+    and has a high variance if some of them are small; check the effective sample size, and use
+    SNIPSRecall for a stable value. It may exceed 1, so that it is not a share; report Recall with
+    it.
+
+    Related: SNIPSRecall, IPSDCG, IPS, Recall.
 
     Edge cases: relevant items that are not candidates count in |R|; an item without train
     interactions has the propensity `clip`; undefined if propensities are not given and train is
-    empty; a user without a relevant item is left out.
+    empty; users without a relevant item are excluded.
 
-    Example: items 0 and 1 are relevant, with propensities of 1 and 1/4, and only item 1 is in the
-    list: 4 / 2.
+    Example: items 0 and 1 are relevant, with propensities of 1 and 1/4, and the list contains item
+    1 only: 4 / 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.IPSRecall(k=1, propensities=[1.0, 0.25, 0.5])
@@ -205,16 +216,28 @@ class IPSRecall(PropensityMetric):
 
 @register
 class SNIPSRecall(PropensityMetric):
-    """Recall with self-normalized inverse propensity scores: the sum of 1 / p_i over the hits,
+    r"""Recall with self-normalized inverse propensity scores: the sum of 1 / π_i over the hits,
     divided by that over all relevant items.
 
-    The propensities p_i, `power` and `clip` are those of IPSRecall. The scale of the propensities
-    cancels, and the value varies less than IPSRecall.
+    Formula: \mathrm{SNIPSRecall}_u = \frac{\sum_{i \in L_u \cap R_u} \frac{1}{\pi_i}} {\sum_{i \in
+    R_u} \frac{1}{\pi_i}}
 
-    Edge cases: as for IPSRecall; equal propensities give Recall.
+    The propensities π_i, `power` and `clip` are those of IPSRecall. The scale of the propensities
+    cancels.
 
-    Example: items 0 and 1 are relevant, with propensities of 1 and 1/4, and only item 1 is in the
-    list: 4 / (1 + 4).
+    Use: it corrects Recall for the popularity of items and stays between 0 and 1, with a lower
+    variance than IPSRecall. The normalization causes a small bias, which is larger for users with
+    few relevant items: with one relevant item it equals Recall, and no correction takes place. Use
+    IPSRecall in a leave-one-out evaluation.
+
+    Related: IPSRecall, SNIPSDCG, IPS, Recall.
+
+    Edge cases: equal propensities give Recall; relevant items that are not candidates count in the
+    denominator; undefined if propensities are not given and train is empty; users without a
+    relevant item are excluded.
+
+    Example: items 0 and 1 are relevant, with propensities of 1 and 1/4, and the list contains item
+    1 only: 4 / (1 + 4).
 
     >>> import torch, weft
     >>> metric = weft.metrics.SNIPSRecall(k=1, propensities=[1.0, 0.25, 0.5])
@@ -231,17 +254,26 @@ class SNIPSRecall(PropensityMetric):
 
 @register
 class IPSDCG(PropensityMetric):
-    """Discounted cumulative gain with inverse propensity scores: the sum over the hits of 1 / p_i,
+    r"""Discounted cumulative gain with inverse propensity scores: the sum over the hits of 1 / π_i,
     divided by log2(position + 1).
 
-    The propensities p_i, `power` and `clip` are those of IPSRecall. Ratings have no effect besides
-    making an item relevant.
+    Formula: \mathrm{IPSDCG}_u = \sum_{p=1}^{|L_u|} [i_p \in R_u] \, \frac{d_p}{\pi_{i_p}}
 
-    Edge cases: as for IPSRecall; the value grows with the number of relevant items, so that users
-    with many of them weigh most.
+    The propensities π_i, `power` and `clip` are those of IPSRecall. Each relevant item has gain 1,
+    whatever its rating.
 
-    Example: item 1, with a propensity of 1/4, is at position 1, and item 0, with 1, at position 3:
-    4 / 1 + 1 / 2.
+    Use: it estimates the DCG on data in which all items are observed equally often, including the
+    order of the list. It is not normalized: users with many relevant items dominate, and the scale
+    depends on the propensities; use SNIPSDCG for a value between 0 and 1, or `IPS(metric=nDCG)` for
+    nDCG with propensities.
+
+    Related: SNIPSDCG, IPSRecall, IPS, DCG.
+
+    Edge cases: an item without train interactions has the propensity `clip`; undefined if
+    propensities are not given and train is empty; users without a relevant item are excluded.
+
+    Example: item 1, with a propensity of 1/4, is at position 1, and item 0, with a propensity of 1,
+    is at position 3: 4 / 1 + 1 / 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.IPSDCG(k=3, propensities=[1.0, 0.25, 0.5])
@@ -259,16 +291,27 @@ class IPSDCG(PropensityMetric):
 
 @register
 class SNIPSDCG(PropensityMetric):
-    """Discounted cumulative gain with self-normalized inverse propensity scores: IPSDCG divided by
-    the sum of 1 / p_i over all relevant items.
+    r"""Discounted cumulative gain with self-normalized inverse propensity scores: IPSDCG divided by
+    the sum of 1 / π_i over all relevant items.
 
-    The propensities p_i, `power` and `clip` are those of IPSRecall. The scale of the propensities
+    Formula: \mathrm{SNIPSDCG}_u = \frac{\sum_{p=1}^{|L_u|} [i_p \in R_u] \, \frac{d_p}{\pi_{i_p}}}
+    {\sum_{i \in R_u} \frac{1}{\pi_i}}
+
+    The propensities π_i, `power` and `clip` are those of IPSRecall. The scale of the propensities
     cancels. The best list reaches 1 only for a user with one relevant item.
 
-    Edge cases: as for IPSRecall.
+    Use: it corrects a discounted gain for the popularity of items, with a lower variance than
+    IPSDCG. The denominator has no discounts, so that the value falls with the number of relevant
+    items even for a perfect list; compare models on the same users only. Use `IPS(metric=nDCG,
+    self_normalized=True)` if a perfect list should have about 1.
 
-    Example: item 1, with a propensity of 1/4, is at position 1, and item 0, with 1, at position 3:
-    (4 / 1 + 1 / 2) / (4 + 1).
+    Related: IPSDCG, SNIPSRecall, IPS, nDCG.
+
+    Edge cases: an item without train interactions has the propensity `clip`; undefined if
+    propensities are not given and train is empty; users without a relevant item are excluded.
+
+    Example: item 1, with a propensity of 1/4, is at position 1, and item 0, with a propensity of 1,
+    is at position 3: (4 / 1 + 1 / 2) / (4 + 1).
 
     >>> import torch, weft
     >>> metric = weft.metrics.SNIPSDCG(k=3, propensities=[1.0, 0.25, 0.5])

@@ -28,16 +28,27 @@ def check_persistence(p: float) -> float:
 
 @register
 class RBP(AccuracyMetric):
-    """Rank-biased precision: (1 - p) times the sum of p^(position - 1) over the hits.
+    r"""Rank-biased precision: (1 - p) times the sum of p^(position - 1) over the hits.
 
-    A reader goes on to the next position with probability `p`. `relevance="graded"`: a hit counts
-    its rating, divided by `max_grade` if it is given; a rating above `max_grade` is an error.
-    `normalize=True` divides by the value of a list that begins with min(|R|, |L|) hits.
+    Formula: \mathrm{RBP}_u = (1 - \varphi) \sum_{q=1}^{|L_u|} [i_q \in R_u] \, \varphi^{q-1},
+    \qquad \varphi = 0.8
 
-    Edge cases: a perfect list does not reach 1, unless it is normalized; an empty list counts 0; a
-    user without a relevant item is left out.
+    φ is the parameter `p`, the probability that the user continues to the next position.
+    `relevance="graded"` counts a hit with its rating, divided by `max_grade` if that is given; a
+    rating above `max_grade` is an error. `normalize=True` divides by the value of a list that
+    begins with min(|R|, |L|) hits.
 
-    Example: hits at positions 1 and 3: 0.5 · (1 + 0.5²).
+    Use: it is the expected rate of relevant items for a user who continues with a fixed
+    probability, about 1 / (1 - p) positions on average. Choose `p` from the behaviour of users: 0.5
+    for impatient, 0.95 for patient ones. It does not depend on |R|, and RBPResidual bounds the
+    effect of items without a judgement; use nDCG if a perfect list should reach 1.
+
+    Related: RBPResidual, nDCG, ERR, Precision.
+
+    Edge cases: a perfect list does not reach 1 unless it is normalized; an empty list counts 0;
+    users without a relevant item are excluded.
+
+    Example: hits are at positions 1 and 3: 0.5 · (1 + 0.5²).
 
     >>> import torch, weft
     >>> metric = weft.metrics.RBP(k=3, p=0.5)

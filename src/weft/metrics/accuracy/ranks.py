@@ -80,18 +80,27 @@ class _AveragedRank(PooledMetric, _RankMetric):
 
 @register
 class MeanRank(_AveragedRank):
-    """The mean rank of a user's relevant items among all offered items, averaged over users.
+    r"""The mean rank of the relevant items of a user among all candidates, averaged over users.
 
-    `average="items"` is the mean over all relevant items of all users. `mean="geometric"` takes the
-    geometric mean of a user's ranks (or of all of them), on which a few very bad ranks have less
-    influence.
+    Formula: \mathrm{MeanRank}_u = \frac{1}{|R_u \cap C_u|} \sum_{i \in R_u \cap C_u} \rho_{ui}
 
-    Edge cases: items with equal scores have the mean of their ranks, whatever the tie rule;
-    relevant items that were not offered are left out and counted, as are users without another one;
-    recommendation lists, which lack the scores of all other items, are refused, unless they hold
-    all candidates (`candidates="listed"`).
+    ρ_ui is the rank of item i among the candidates of the user, from 1. `average="items"` is the
+    mean over all relevant items of all users. `mean="geometric"` takes the geometric mean of the
+    ranks, in which a few very bad ranks have less influence.
 
-    Example: the relevant items have the ranks 1 and 3.
+    Use: it evaluates the whole ranking and is common in link prediction. It grows with the number
+    of candidates and is dominated by the worst ranks, which users never see; use AMRI or
+    PercentileRank to compare catalogues of different sizes, and nDCG or MRR for the top of the
+    list.
+
+    Related: PercentileRank, AMRI, MRR, GAUC.
+
+    Edge cases: items with equal scores share the mean of their ranks, whatever the tie rule;
+    relevant items that are not candidates are left out and counted, as are users without a relevant
+    candidate; recommendation lists are an error, because they lack the scores of the other items,
+    unless they contain all candidates (`candidates="listed"`).
+
+    Example: the relevant items have ranks 1 and 3.
 
     >>> import torch, weft
     >>> metric = weft.metrics.MeanRank()
@@ -129,13 +138,27 @@ class MeanRank(_AveragedRank):
 
 @register
 class PercentileRank(_AveragedRank):
-    """The mean relative rank of the relevant items, (rank - 1) / (offered items - 1): 0 is the
-    first rank, 1 the last, and 0.5 is random.
+    r"""The mean relative rank of the relevant items, (rank - 1) / (candidates - 1): 0 is the first
+    rank, 1 the last, and 0.5 the expected value of a random order.
 
-    It is the mean over all relevant items of all users. `average="users"` is the mean over users of
-    their own mean.
+    Formula: \mathrm{PercentileRank} = \frac{\sum_{u} \sum_{i \in R_u \cap C_u} \frac{\rho_{ui} -
+    1}{|C_u| - 1}} {\sum_{u} |R_u \cap C_u|}
 
-    Edge cases: as for MeanRank; users with a single offered item are left out.
+    ρ_ui is the rank of item i among the candidates of the user, from 1. The mean is over all
+    relevant items of all users, so that users with many of them weigh more; `average="users"` is
+    the mean over users of their own mean.
+
+    Use: it evaluates the whole ranking on a scale that does not depend on the number of candidates,
+    as in work on implicit feedback. With a large catalogue every useful model has a value close to
+    0; use nDCG or Recall to compare the top of the lists. With one relevant item per user it equals
+    1 - AUC.
+
+    Related: MeanRank, AMRI, AUC, GAUC.
+
+    Edge cases: items with equal scores share the mean of their ranks, whatever the tie rule;
+    relevant items that are not candidates are left out and counted, as are users with a single
+    candidate; recommendation lists are an error unless they contain all candidates
+    (`candidates="listed"`).
 
     Example: the relevant items have the ranks 1 and 3 of 4: (0 + 2/3) / 2.
 
@@ -168,14 +191,26 @@ class PercentileRank(_AveragedRank):
 
 @register
 class AMRI(_RankMetric):
-    """The adjusted mean rank index: 1 - (mean rank - 1) / (expected mean rank - 1), over all
-    relevant items of all users.
+    r"""Adjusted mean rank index: 1 - (mean rank - 1) / (expected mean rank - 1), over all relevant
+    items of all users.
 
-    The expected rank of a random order is (offered items + 1) / 2. 1 is best, 0 is random, -1 is
-    the worst. It does not depend on the number of offered items, so that values of different
-    catalogues can be compared.
+    Formula: \mathrm{AMRI} = 1 - \frac{\sum_{u} \sum_{i \in R_u \cap C_u} (\rho_{ui} - 1)} {\sum_{u}
+    \sum_{i \in R_u \cap C_u} \frac{|C_u| - 1}{2}}
 
-    Edge cases: as for MeanRank; undefined if no user with a relevant item was offered another one.
+    ρ_ui is the rank of item i among the candidates of the user, from 1. The expected rank of a
+    random order is (candidates + 1) / 2. A value of 1 is best, 0 is that of a random order, and -1
+    the worst.
+
+    Use: it makes MeanRank comparable between catalogues of different sizes and shows whether a
+    model is better than a random order. Like MeanRank it is dominated by the ranks far down, which
+    users never see; use nDCG or MRR for the top of the list.
+
+    Related: MeanRank, PercentileRank, AUC.
+
+    Edge cases: items with equal scores share the mean of their ranks, whatever the tie rule;
+    relevant items that are not candidates are left out and counted; undefined if no user with a
+    relevant candidate has another candidate; recommendation lists are an error unless they contain
+    all candidates (`candidates="listed"`).
 
     Example: the relevant items have the ranks 1 and 3 of 4: 1 - (2 - 1) / (2.5 - 1).
 

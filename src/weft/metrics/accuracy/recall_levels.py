@@ -19,18 +19,28 @@ _ROUNDING = 1e-9  # of a level of recall times |R|
 
 @register
 class IPrec(AccuracyMetric):
-    """Interpolated precision: the best precision at any position from which on the recall is
-    reached, averaged over levels of recall.
+    r"""Interpolated precision: the highest precision at any position with at least a given recall,
+    averaged over levels of recall.
 
-    `recall` is one level or several; by default 0, 0.1, ..., 1, which gives the 11-point average
-    precision. A level r is reached with r |R| hits, rounded `"up"`, or, as in trec_eval 10, to the
-    `"nearest"` whole number (`rounding`).
+    Formula: \mathrm{IPrec}_u = \frac{1}{11} \sum_{\lambda \in \{0, 0.1, \dots, 1\}} \; \max_{p \le
+    |L_u| : \, h_p \ge \lambda |R_u|} \frac{h_p}{p}
 
-    Edge cases: 0 at a level that the list does not reach; ties have no closed form and are drawn; a
-    user without a relevant item is left out.
+    The maximum is 0 if the list does not reach the level λ. `recall` is one level or several; the
+    default levels 0, 0.1, ..., 1 give the 11-point average precision. `rounding` is how λ |R|
+    becomes a number of hits: `"up"`, or to the `"nearest"` whole number, as in trec_eval 10.
 
-    Example: hits at positions 1 and 4 of two relevant items: all of them are found with precision
-    2/4.
+    Use: it describes the precision-recall curve, as TREC reports do: one level answers how precise
+    a list is at the position where it has found that part of the relevant items. It needs lists
+    that are long compared with |R|, since levels that a list does not reach count 0; use MAP or
+    nDCG for short lists. With one relevant item per user all levels are the same and it equals MRR.
+
+    Related: MAP, Precision, Recall, RPrecision.
+
+    Edge cases: 0 at a level that the list does not reach; with `ties="expected"` ties are broken at
+    random, because there is no closed form; users without a relevant item are excluded.
+
+    Example: the two relevant items are at positions 1 and 4, and a recall of 1 is reached with a
+    precision of 2/4.
 
     >>> import torch, weft
     >>> metric = weft.metrics.IPrec(k=4, recall=1.0)

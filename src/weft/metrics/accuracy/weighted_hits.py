@@ -20,23 +20,33 @@ from weft.metrics.registry import all_metrics, find_metric, register
 
 @register
 class IPS(PropensityMetric):
-    """A metric with inverse propensity scores: each hit counts 1 / p_i times what it counts in the
-    metric.
+    r"""A metric with inverse propensity scores: the contribution of each hit to the metric is
+    divided by the propensity π_i of the item.
 
-    `metric` is a sum over the hits, in which the summand of a hit depends on its position and
-    rating alone: Precision, Recall, DCG, nDCG, nDCGRendle2020, NCRR or RBP, with parameters if
-    needed (`"nDCG(gain=linear)"`). Its normalizer, such as the best possible list of nDCG, is not
-    weighed.
-    The propensities p_i, `power` and `clip` are those of IPSRecall. `self_normalized=True` divides
-    the weights 1 / p_i of each user by their mean over the relevant items, so that the scale of the
-    propensities cancels; DCG, which has no normalizer, is divided by the sum of the weights.
-    IPSRecall, SNIPSRecall, IPSDCG and SNIPSDCG are the cases of Recall and of DCG with binary gain.
+    Formula: \mathrm{IPS}_u = \sum_{i \in L_u \cap R_u} \frac{m_u(i)}{\pi_i}, \qquad \text{where }
+    \; \sum_{i \in L_u \cap R_u} m_u(i) \; \text{ is the metric without propensities}
 
-    Edge cases: those of the metric; as for IPSRecall, items without train interactions have the
-    propensity `clip`, and the value is undefined if propensities are not given and train is empty.
+    `metric` must be a sum over the hits, m_u(i), in which the summand of a hit depends on its
+    position and rating alone: Precision, Recall, DCG, nDCG, nDCGRendle2020, NCRR or RBP, with
+    parameters if needed (`"nDCG(gain=linear)"`). Its normalizer, such as the best possible list of
+    nDCG, is not weighted. The propensities π_i, `power` and `clip` are those of IPSRecall.
+    `self_normalized=True` divides the weights 1 / π_i of each user by their mean over the relevant
+    items, so that the scale of the propensities cancels; DCG, which has no normalizer, is divided
+    by the sum of the weights. IPSRecall, SNIPSRecall, IPSDCG and SNIPSDCG are the cases of Recall
+    and of DCG with binary gain.
 
-    Example: item 1, with a propensity of 1/4, is at position 1, and item 0, with 1, at position 3:
-    (4 / 1 + 1 / 2) / (1 / 1 + 1 / log2(3)).
+    Use: it corrects any of these metrics for popular items being observed more often. The
+    propensities are an assumption about how data was collected; report the metric without them,
+    too, and use propensities that were measured if there are any. Without `self_normalized=True`
+    values may exceed 1 and have a high variance if some propensities are small.
+
+    Related: IPSRecall, SNIPSRecall, IPSDCG, SNIPSDCG, nDCG.
+
+    Edge cases: those of the metric; an item without train interactions has the propensity `clip`;
+    undefined if propensities are not given and train is empty.
+
+    Example: item 1, with a propensity of 1/4, is at position 1, and item 0, with a propensity of 1,
+    is at position 3: (4 / 1 + 1 / 2) / (1 / 1 + 1 / log2(3)).
 
     >>> import torch, weft
     >>> metric = weft.metrics.IPS(k=3, metric="nDCG", propensities=[1.0, 0.25, 0.5])
