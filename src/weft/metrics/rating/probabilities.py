@@ -130,22 +130,34 @@ class _ProbabilityMetric(SummedMetric):
 
 @register
 class LogLoss(PooledMetric, _ProbabilityMetric):
-    """The log loss (binary cross-entropy) of scores as predictions of what is relevant.
+    r"""The log loss (binary cross-entropy) of scores that are read as probabilities of relevance.
 
-    The loss of an interaction is -ln p if it is relevant and -ln(1 - p) if not, averaged over all
-    interactions of the truth that have a score. `scores="logits"` are log-odds,
-    p = 1 / (1 + e^-score); `scores="probabilities"` are p itself, moved inside [1e-15, 1 - 1e-15].
-    `cells="offered"` takes all offered items of the users of the truth instead, where items that
-    are not relevant have the label 0. `average="users"` is the mean over users of their own mean
-    loss.
+    An interaction has the label y = 1 if it is relevant and 0 otherwise. The loss is averaged over
+    D, the interactions of the truth that have a score. With `scores="logits"`, scores are log-odds;
+    with `scores="probabilities"`, they are the probabilities p themselves, clipped to [1e-15, 1 -
+    1e-15]. `cells="offered"` averages over all candidates of the users in the truth instead, where
+    items that are not relevant have the label 0. `average="users"` averages the mean loss of each
+    user over users.
 
-    Edge cases: an interaction is not relevant if it is stored with a rating of 0 or below the
-    threshold, and the loss of relevant ones alone means little; a score of -inf is no score;
-    probabilities outside [0, 1] are refused; `cells="offered"` needs the scores of all items, so
-    that recommendation lists are refused, unless they hold all candidates (`candidates="listed"`).
+    Formula: \mathrm{LogLoss} = -\frac{1}{|D|} \sum_{D} \left( y_{ui} \ln p_{ui} + (1 - y_{ui})
+    \ln(1 - p_{ui}) \right), \quad p_{ui} = \frac{1}{1 + e^{-s_{ui}}}
 
-    Example: with the logits 0 and ln 3, p is 1/2 and 3/4; ratings from 4 on are relevant:
-    (ln 2 + ln 4/3) / 2.
+    Use: LogLoss answers whether predicted click probabilities are right, in their order and in
+    their size. Use it for models that predict clicks or conversions, if the truth has negatives
+    (stored interactions that are not relevant). Do not use it on positives alone, where a model
+    that predicts 1 for everything is perfect, nor to judge top-k lists, for which nDCG or GAUC is
+    better. Values of data sets with different shares of positives are not comparable; use NE for
+    that.
+
+    Related: NE, ECE, ScoreCalibration, GAUC, AUC.
+
+    Edge cases: an interaction that is stored with a rating of 0, or with a rating below the
+    threshold, is not relevant; a score of -inf counts as missing; probabilities outside [0, 1] are
+    refused; `cells="offered"` needs the scores of all items, so recommendation lists are refused
+    unless they hold all candidates (`candidates="listed"`).
+
+    Example: the logits 0 and ln 3 are probabilities of 1/2 and 3/4. Ratings of 4 and above are
+    relevant, so the first label is 0 and the second 1: (ln 2 + ln 4/3) / 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.LogLoss(relevance_threshold=4)
@@ -182,16 +194,27 @@ class LogLoss(PooledMetric, _ProbabilityMetric):
 
 @register
 class NE(_ProbabilityMetric):
-    """Normalized entropy: the log loss divided by that of the constant prediction q, the share of
-    relevant interactions. Below 1 the scores say more than q.
+    r"""Normalized entropy: the log loss divided by the log loss of always predicting the share of
+    relevant interactions.
 
-    The divisor is -(q ln q + (1 - q) ln(1 - q)), over all interactions of the truth that have a
-    score. `scores` are `"logits"` or `"probabilities"`, as for LogLoss.
+    D, the labels y and `scores` (`"logits"` or `"probabilities"`) are those of LogLoss; q is the
+    share of relevant interactions in D. A value below 1 means that the scores predict better than
+    q.
 
-    Edge cases: as for LogLoss; undefined if all interactions are relevant, or none.
+    Formula: \mathrm{NE} = \frac{\mathrm{LogLoss}}{-\left( q \ln q + (1 - q) \ln(1 - q) \right)},
+    \quad q = \frac{1}{|D|} \sum_{D} y_{ui}
 
-    Example: with the logits 0 and ln 3, p is 1/2 and 3/4; ratings from 4 on are relevant, so that q
-    is 1/2: (ln 2 + ln 4/3) / 2 / ln 2.
+    Use: NE answers how much better predicted probabilities are than the average click rate. Use it
+    instead of LogLoss to compare models on data sets or days with different click rates. It does
+    not separate the order of the scores from their calibration: use AUC or GAUC for the order and
+    ScoreCalibration or ECE for the calibration.
+
+    Related: LogLoss, ScoreCalibration, ECE, AUC.
+
+    Edge cases: as for LogLoss; undefined if all interactions are relevant, or none is.
+
+    Example: the logits 0 and ln 3 are probabilities of 1/2 and 3/4. Ratings of 4 and above are
+    relevant, so q is 1/2: (ln 2 + ln 4/3) / 2 / ln 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.NE(relevance_threshold=4)
@@ -215,16 +238,26 @@ class NE(_ProbabilityMetric):
 
 @register
 class ScoreCalibration(_ProbabilityMetric):
-    """The number of relevant interactions that the scores predict, divided by their real number:
-    the sum of p / the sum of labels. 1 is the target.
+    r"""The number of relevant interactions that the scores predict, divided by the actual number.
+    The target is 1.
 
-    It is over all interactions of the truth that have a score. `scores` are `"logits"` or
-    `"probabilities"`, as for LogLoss. Above 1 the scores promise too much.
+    D, the labels y, the probabilities p and `scores` (`"logits"` or `"probabilities"`) are those of
+    LogLoss. A value above 1 means that the probabilities are too high on average.
+
+    Formula: \mathrm{ScoreCalibration} = \frac{\sum_{D} p_{ui}}{\sum_{D} y_{ui}}
+
+    Use: ScoreCalibration answers whether a model predicts too many or too few clicks in total,
+    which matters if probabilities enter bids or forecasts. Use it together with LogLoss or AUC: a
+    constant prediction of the average click rate is perfectly calibrated. Errors that cancel out
+    are invisible, such as high probabilities that are too high and low ones that are too low; ECE
+    shows these. For the categories of lists, use Calibration.
+
+    Related: ECE, NE, LogLoss, Calibration.
 
     Edge cases: as for LogLoss; undefined if no interaction with a score is relevant.
 
-    Example: with the logits 0 and ln 3, p is 1/2 and 3/4; of the ratings, that from 4 on is
-    relevant: 1.25 / 1.
+    Example: the logits 0 and ln 3 are probabilities of 1/2 and 3/4, and one of the two interactions
+    is relevant (a rating of 4 or above): 1.25 / 1.
 
     >>> import torch, weft
     >>> metric = weft.metrics.ScoreCalibration(relevance_threshold=4)
@@ -276,18 +309,30 @@ class CalibrationGaps(Accumulator):
 
 @register
 class ECE(_ProbabilityMetric):
-    """Expected calibration error: how far probabilities are from the share of relevant interactions
-    among those with a similar probability.
+    r"""Expected calibration error: the mean distance between predicted probabilities and the share
+    of relevant interactions, in bins of similar probability.
 
-    Interactions of the truth that have a score are put into `bins` bins of equal width, from
-    0 to 1/bins, 1/bins to 2/bins and so on, the lower end included. The value is the mean over the
-    bins of |share of relevant - mean p|, weighted by their number of interactions. `scores` are
-    `"logits"` or `"probabilities"`, as for LogLoss.
+    The interactions of the truth that have a score, D, are put into `bins` bins of equal width: 0
+    to 1/bins, 1/bins to 2/bins and so on, each with its lower end. The value is the mean over the
+    bins of |share of relevant interactions - mean probability|, weighted by their numbers of
+    interactions; in the formula, bars denote means over a bin. The labels y, the probabilities p
+    and `scores` are those of LogLoss.
 
-    Edge cases: as for LogLoss; an empty bin has no weight; p = 1 is in the last bin.
+    Formula: \mathrm{ECE} = \sum_{b=1}^{10} \frac{|D_b|}{|D|} \, {|\bar{y}_b - \bar{p}_b|}, \quad
+    D_b = \{ (u,i) \in D : b - 1 \le 10 \, p_{ui} < b \}
 
-    Example: with the logits 0 and ln 3, p is 1/2 and 3/4, in bins of their own; ratings from 4 on
-    are relevant: (1/2 + 1/4) / 2.
+    Use: ECE answers whether a predicted probability of, for example, 0.2 means that 20% of such
+    items are relevant. Use it if the probabilities themselves are used, together with a metric of
+    their order, since a constant prediction can have an ECE of 0. The value depends on the number
+    of bins, and many bins with few interactions look worse than they are; compare values only for
+    the same `bins`. If only the total matters, ScoreCalibration is simpler.
+
+    Related: ScoreCalibration, LogLoss, NE.
+
+    Edge cases: as for LogLoss; an empty bin has no weight; a probability of 1 is in the last bin.
+
+    Example: the logits 0 and ln 3 are probabilities of 1/2 and 3/4, in different bins. Ratings of 4
+    and above are relevant, so the labels are 0 and 1: (1/2 + 1/4) / 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.ECE(relevance_threshold=4)

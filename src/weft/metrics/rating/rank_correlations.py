@@ -134,16 +134,28 @@ class _RankCorrelation(UserMeanMetric):
 
 @register
 class Kendall(_RankCorrelation):
-    """The rank correlation of scores and ratings by Kendall, tau-b: (concordant - discordant pairs)
-    / √(pairs with different ratings · pairs with different scores), averaged over users.
+    r"""Kendall's rank correlation (tau-b) of scores and ratings, averaged over users.
 
-    A pair of rated items is concordant if scores and ratings order it alike, and neither if one of
-    the two is equal.
+    A pair of rated items of a user is concordant if scores and ratings order it alike, and
+    discordant if they order it in opposite ways; a pair with equal scores or equal ratings is
+    neither. The value of a user is the number of concordant minus the number of discordant pairs,
+    divided by √(pairs with different ratings · pairs with different scores).
+
+    Formula: \mathrm{Kendall}_u = \frac{\sum_{i<j} \mathrm{sgn}(r_{ui} - r_{uj}) \,
+    \mathrm{sgn}(s_{ui} - s_{uj})} {\sqrt{\sum_{i<j} [r_{ui} \ne r_{uj}] \, \sum_{i<j} [s_{ui} \ne
+    s_{uj}]}}
+
+    Use: Kendall answers whether scores order the items that a user has rated as the user does,
+    whatever their scale. Use it for explicit ratings with several items per user. It covers rated
+    items only and weighs all pairs alike, so it says little about the top of a list over the whole
+    catalogue; nDCG is better there. Spearman penalizes large displacements more.
+
+    Related: Spearman, NDPM, Pearson, nDCG.
 
     Edge cases: as for MAE; undefined for a user with fewer than two ratings that have a score, or
-    for whom all ratings, or all scores, are equal.
+    with all ratings, or all scores, equal.
 
-    Example: of the three pairs, one is in the wrong order.
+    Example: one of the three pairs is in the wrong order: (2 - 1) / √(3 · 3).
 
     >>> import torch, weft
     >>> metric = weft.metrics.Kendall()
@@ -165,14 +177,25 @@ class Kendall(_RankCorrelation):
 
 @register
 class Spearman(_RankCorrelation):
-    """The rank correlation of scores and ratings by Spearman: the correlation of their ranks among
-    the rated items of a user, averaged over users.
+    r"""Spearman's rank correlation of scores and ratings, averaged over users: the Pearson
+    correlation of the ranks of the items that a user has rated.
 
-    Equal ratings, and equal scores, have the mean of their ranks.
+    Equal ratings share the mean of their ranks, and so do equal scores. In the formula, a and b are
+    the ranks by rating and by score, and the sums are over the user's rated items.
+
+    Formula: \mathrm{Spearman}_u = \frac{\sum_{i} (a_{ui} - \bar{a}_u)(b_{ui} - \bar{b}_u)}
+    {\sqrt{\sum_{i} (a_{ui} - \bar{a}_u)^2 \, \sum_{i} (b_{ui} - \bar{b}_u)^2}}
+
+    Use: Spearman answers whether scores order the items that a user has rated as the user does,
+    with large displacements counting more than small ones. Use it for explicit ratings if the scale
+    of the scores has no meaning. With few ratings per user, or many equal ones, Kendall is easier
+    to interpret. For the quality of top-k lists, use nDCG.
+
+    Related: Kendall, NDPM, Pearson, nDCG.
 
     Edge cases: as for Kendall.
 
-    Example: the ranks are 2, 1, 3 and 1, 2, 3: 1 - 6 · (1 + 1) / (3 · 8).
+    Example: the ranks are 2, 1, 3 by score and 1, 2, 3 by rating: 1 - 6 · (1 + 1) / (3 · 8).
 
     >>> import torch, weft
     >>> metric = weft.metrics.Spearman()
@@ -209,13 +232,25 @@ def _double_ranks(values: Tensor, is_counted: Tensor, rows: SparseRows) -> Tenso
 
 @register
 class NDPM(_RankCorrelation):
-    """The normalized distance-based performance measure: (pairs in the wrong order + half of the
-    pairs with equal scores) / pairs of rated items with different ratings, averaged over users.
+    r"""The normalized distance-based performance measure: the share of pairs of rated items that
+    the scores order wrongly, averaged over users. Lower is better.
 
-    Edge cases: as for MAE; undefined for a user without two different ratings that have a score;
-    equal scores for everything give 0.5.
+    Only the pairs with different ratings count. Of these Q pairs of a user, the scores order W
+    wrongly, and E have equal scores and count half.
 
-    Example: of the three pairs, one is in the wrong order.
+    Formula: \mathrm{NDPM}_u = \frac{W_u + \frac{1}{2} E_u}{Q_u}
+
+    Use: NDPM answers how often a model contradicts a preference that a user has stated. Use it for
+    explicit ratings if users give many equal ones, which NDPM ignores and which limit Kendall and
+    Spearman. It covers rated items only and weighs all pairs alike; for the top of a list, use
+    nDCG.
+
+    Related: Kendall, Spearman, GAUC, nDCG.
+
+    Edge cases: as for MAE; undefined for a user without two different ratings that have a score; if
+    all scores of a user are equal, the value is 0.5.
+
+    Example: one of the three pairs is in the wrong order.
 
     >>> import torch, weft
     >>> metric = weft.metrics.NDPM()

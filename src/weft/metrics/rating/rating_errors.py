@@ -20,15 +20,24 @@ class _Rating(RatingMetric):
 
 @register
 class MAE(_Rating):
-    """The mean absolute error: the mean of |score - rating| over all ratings that have a score.
+    r"""The mean absolute error: the mean of |score - rating| over all ratings that have a score.
 
-    `average="users"` is the mean over users of their own mean error, so that users with many
-    ratings count no more than others.
+    D is the set of these ratings. `average="users"` averages over users the mean error of each
+    user, so that users with many ratings count no more than others.
 
-    Edge cases: the score of a masked item is the one before masking; a score of -inf is no score;
-    undefined if no rating has a score.
+    Formula: \mathrm{MAE} = \frac{1}{|D|} \sum_{D} {|s_{ui} - r_{ui}|}
 
-    Example: ratings 4 and 1 are predicted as 3 and 1.5: (1 + 0.5) / 2.
+    Use: MAE answers how far a predicted rating is from the true one, in units of the rating scale.
+    Use it for models that predict explicit ratings, if all errors count in proportion to their
+    size; RMSE penalizes large errors more. A low error does not mean good recommendations, since it
+    covers rated items only and all of them alike: for lists, use nDCG or Recall.
+
+    Related: RMSE, MSE, MAPE, R2, nDCG.
+
+    Edge cases: the score of a masked item is its score before masking; a score of -inf counts as
+    missing; undefined if no rating has a score.
+
+    Example: the ratings 4 and 1 are predicted as 3 and 1.5: (1 + 0.5) / 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.MAE()
@@ -48,13 +57,23 @@ class MAE(_Rating):
 
 @register
 class MSE(_Rating):
-    """The mean squared error: the mean of (score - rating)² over all ratings that have a score.
+    r"""The mean squared error: the mean of (score - rating)² over all ratings that have a score.
 
-    `average="users"` is the mean over users of their own mean error.
+    D is the set of these ratings. `average="users"` averages over users the mean squared error of
+    each user.
+
+    Formula: \mathrm{MSE} = \frac{1}{|D|} \sum_{D} (s_{ui} - r_{ui})^2
+
+    Use: MSE answers how large errors of predicted ratings are, with large errors weighted most. Use
+    it to compare with the training loss of a rating model. Its unit is the square of a rating, so
+    RMSE is easier to read in reports, and R2 is comparable across rating scales. For the quality of
+    lists, use nDCG or Recall.
+
+    Related: RMSE, MAE, R2.
 
     Edge cases: as for MAE.
 
-    Example: ratings 4 and 1 are predicted as 3 and 1.5: (1 + 0.25) / 2.
+    Example: the ratings 4 and 1 are predicted as 3 and 1.5: (1 + 0.25) / 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.MSE()
@@ -74,13 +93,24 @@ class MSE(_Rating):
 
 @register
 class RMSE(MSE):
-    """The root of the mean squared error over all ratings that have a score.
+    r"""The root mean squared error over all ratings that have a score.
 
-    `average="users"` is the mean over users of the root of their own mean squared error.
+    D is the set of these ratings. `average="users"` averages over users the root mean squared error
+    of each user.
+
+    Formula: \mathrm{RMSE} = \sqrt{\frac{1}{|D|} \sum_{D} (s_{ui} - r_{ui})^2}
+
+    Use: RMSE answers how large the typical error of a predicted rating is, in units of the rating
+    scale and with large errors weighted most. Use it for models that predict explicit ratings and
+    to compare with published results on rating prediction. A few outliers can dominate it; MAE is
+    more robust. A lower RMSE does not imply better top-k lists, so report nDCG or Recall if the
+    model is used to recommend.
+
+    Related: MAE, MSE, R2, nDCG.
 
     Edge cases: as for MAE.
 
-    Example: ratings 4 and 1 are predicted as 2 and 1: the root of (4 + 0) / 2.
+    Example: the ratings 4 and 1 are predicted as 2 and 1: the root of (4 + 0) / 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.RMSE()
@@ -100,14 +130,24 @@ class RMSE(MSE):
 
 @register
 class MAPE(_Rating):
-    """The mean absolute percentage error: the mean of |score - rating| / |rating| over all ratings
-    that have a score and are not 0.
+    r"""The mean absolute percentage error: the mean of |score - rating| / |rating| over all ratings
+    other than 0 that have a score.
 
-    `average="users"` is the mean over users of their own mean error.
+    D is the set of these ratings. `average="users"` averages over users the mean error of each
+    user.
+
+    Formula: \mathrm{MAPE} = \frac{1}{|D|} \sum_{D} \frac{|s_{ui} - r_{ui}|}{|r_{ui}|}
+
+    Use: MAPE answers how large errors are in proportion to the true value. Use it for targets that
+    span orders of magnitude, such as watch times or counts. On a scale of 1 to 5 it mostly measures
+    errors on low ratings, and it favours predictions that are too low; use MAE there, and SMAPE if
+    targets are close to 0.
+
+    Related: SMAPE, MAE, RMSE.
 
     Edge cases: as for MAE; ratings of 0 are left out and counted (`counts["zero_ratings"]`).
 
-    Example: ratings 4 and 1 are predicted as 3 and 1.5: (1/4 + 1/2) / 2.
+    Example: the ratings 4 and 1 are predicted as 3 and 1.5: (1/4 + 1/2) / 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.MAPE()
@@ -133,14 +173,25 @@ class MAPE(_Rating):
 
 @register
 class SMAPE(_Rating):
-    """The symmetric mean absolute percentage error: the mean of |score - rating| divided by the
+    r"""The symmetric mean absolute percentage error: the mean of |score - rating| divided by the
     mean of |score| and |rating|, over all ratings that have a score.
 
-    `average="users"` is the mean over users of their own mean error.
+    D is the set of these ratings. `average="users"` averages over users the mean error of each
+    user.
+
+    Formula: \mathrm{SMAPE} = \frac{1}{|D|} \sum_{D} \frac{|s_{ui} - r_{ui}|}{({|s_{ui}|} +
+    {|r_{ui}|}) / 2}
+
+    Use: SMAPE answers how large errors are in proportion to the values, with an upper limit of 2
+    for each error. Use it instead of MAPE if targets can be 0 or close to 0. It penalizes
+    predictions that are too low more than predictions that are too high by the same amount; MAE
+    treats both alike and is the better choice on a fixed rating scale.
+
+    Related: MAPE, MAE, RMSE.
 
     Edge cases: as for MAE; a rating of 0 that is predicted as 0 has no error.
 
-    Example: ratings 4 and 1 are predicted as 3 and 1.5: (1 / 3.5 + 0.5 / 1.25) / 2.
+    Example: the ratings 4 and 1 are predicted as 3 and 1.5: (1 / 3.5 + 0.5 / 1.25) / 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.SMAPE()

@@ -67,15 +67,25 @@ class _VarianceMetric(PooledMetric):
 
 @register
 class R2(_VarianceMetric):
-    """The coefficient of determination: 1 - MSE / variance of the ratings.
+    r"""The coefficient of determination: 1 minus the mean squared error divided by the variance of
+    the ratings.
 
-    Predicting the mean rating for everything gives 0, worse scores a negative value.
-    `average="users"` is the mean over users of their own value, each with the variance of the
-    user's own ratings.
+    Always predicting the mean rating gives 0, and worse scores give a negative value. D is the set
+    of ratings that have a score, and the bar denotes their mean. `average="users"` averages over
+    users the value of each user, computed with the variance of the user's own ratings.
+
+    Formula: R^2 = 1 - \frac{\sum_{D} (s_{ui} - r_{ui})^2}{\sum_{D} (r_{ui} - \bar{r})^2}
+
+    Use: R2 answers how much better predicted ratings are than the mean rating. Use it next to RMSE,
+    since it does not depend on the scale of the ratings. Scores must be on the scale of the
+    ratings: for scores that only rank, use Pearson, Spearman or nDCG. A value of one user means
+    little if the user's ratings hardly vary.
+
+    Related: RMSE, ExplainedVariance, Pearson, MSE.
 
     Edge cases: as for MAE; undefined if all ratings that have a score are equal.
 
-    Example: ratings 1, 2 and 3 are predicted as 1, 2 and 2: 1 - (1/3) / (2/3).
+    Example: the ratings 1, 2 and 3 are predicted as 1, 2 and 2: 1 - (1/3) / (2/3).
 
     >>> import torch, weft
     >>> metric = weft.metrics.R2()
@@ -92,15 +102,26 @@ class R2(_VarianceMetric):
 
 @register
 class ExplainedVariance(_VarianceMetric):
-    """The share of the variance of the ratings that the scores explain: 1 - variance of the errors
-    / variance of the ratings.
+    r"""The share of the variance of the ratings that the scores explain: 1 minus the variance of
+    the errors divided by the variance of the ratings.
 
-    As R2, but a constant error costs nothing. `average="users"` is the mean over users of their own
-    value.
+    It is R2 without the penalty for a constant error. D is the set of ratings that have a score,
+    and bars denote means over D. `average="users"` averages over users the value of each user.
+
+    Formula: \mathrm{ExplainedVariance} = 1 - \frac{\sum_{D} (e_{ui} - \bar{e})^2}{\sum_{D} (r_{ui}
+    - \bar{r})^2}, \quad e_{ui} = s_{ui} - r_{ui}
+
+    Use: ExplainedVariance answers how well predicted ratings follow the true ones, apart from a
+    constant offset. Compare it with R2: a large difference means that the scores are too high or
+    too low on average. Do not report it alone as a measure of errors, because scores that are all
+    wrong by 2 reach 1; use R2 or RMSE. To ignore the scale of the scores as well, use Pearson.
+
+    Related: R2, Pearson, RMSE.
 
     Edge cases: as for MAE; undefined if all ratings that have a score are equal.
 
-    Example: ratings 1, 2 and 3 are predicted as 3, 4 and 5, all errors are 2.
+    Example: the ratings 1, 2 and 3 are predicted as 3, 4 and 5, so all errors are 2 and have no
+    variance.
 
     >>> import torch, weft
     >>> metric = weft.metrics.ExplainedVariance()
@@ -120,16 +141,27 @@ class ExplainedVariance(_VarianceMetric):
 
 @register
 class Pearson(_VarianceMetric):
-    """The correlation of scores and ratings (Pearson): covariance / (standard deviation of the
-    scores · standard deviation of the ratings).
+    r"""The Pearson correlation of scores and ratings: their covariance divided by the product of
+    their standard deviations.
 
-    It does not depend on the scale of the scores. `average="users"` is the mean over users of their
-    own correlation.
+    It does not depend on the scale or on the offset of the scores. D is the set of ratings that
+    have a score, and bars denote means over D. `average="users"` averages over users the
+    correlation of each user.
 
-    Edge cases: as for MAE; undefined if all ratings that have a score, or all their scores, are
-    equal.
+    Formula: \mathrm{Pearson} = \frac{\sum_{D} (s_{ui} - \bar{s})(r_{ui} - \bar{r})} {\sqrt{\sum_{D}
+    (s_{ui} - \bar{s})^2 \, \sum_{D} (r_{ui} - \bar{r})^2}}
 
-    Example: the scores rise with the ratings on a straight line.
+    Use: Pearson answers how close the relation of scores and ratings is to a straight line. Use it
+    for scores that are not on the scale of the ratings. Over all users together, differences
+    between generous and strict users can dominate the value: use `average="users"`, or Spearman or
+    Kendall, to compare the items of one user. To judge predicted ratings as such, use RMSE or R2.
+
+    Related: Spearman, Kendall, R2, ExplainedVariance.
+
+    Edge cases: as for MAE; undefined if all ratings that have a score are equal, or all their
+    scores are.
+
+    Example: the scores 10, 20 and 30 and the ratings 1, 2 and 3 are on a straight line.
 
     >>> import torch, weft
     >>> metric = weft.metrics.Pearson()
