@@ -33,16 +33,26 @@ _GE = (
 
 @register
 class ItemCoverage(SummedTopKMetric):
-    """The number of distinct items in at least one list.
+    r"""The number of distinct items that are recommended to at least one user.
 
-    `as_fraction=True` divides by the number of items in the catalogue; `users="evaluated"` counts
-    the lists of users with a relevant item only. `universe="train"` counts items with train
-    interactions only, as a fraction of such items (RePlay, evidently).
+    In the formula, U stands for all users with or without relevant items. `as_fraction=True`
+    divides by the number of items in the catalogue. `universe="train"` counts only items with train
+    interactions, and divides by the number of such items (as RePlay and evidently do).
+    `users="evaluated"` uses only the lists of users with a relevant item.
 
-    Edge cases: an item that is not a candidate of a user is never in the user's list, however short
-    the list is.
+    Formula: \mathrm{ItemCoverage} = {\Big| \bigcup_{u \in U} L_u \Big|}
 
-    Example: both users are recommended item 0 first; at k = 2 the lists also hold items 1 and 2.
+    Use: ItemCoverage answers how much of the catalogue a model makes visible at all. Use
+    `as_fraction=True` to compare catalogues of different sizes. The value grows with the number of
+    users, so compare models on the same users. An item that is recommended once counts as much as
+    one in every list: use Gini or ShannonEntropy to see how evenly recommendations are spread.
+
+    Related: Gini, ShannonEntropy, UserCoverage, APLT.
+
+    Edge cases: an item that is not a candidate of a user is never in the user's list, even if the
+    list is shorter than k.
+
+    Example: both lists begin with item 0; at k = 2 they also hold items 1 and 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.ItemCoverage(k=2, num_items=4)
@@ -136,14 +146,24 @@ class _CoveredUsers(_ListMetric):
 
 @register
 class UserCoverage(_CoveredUsers):
-    """The number of users who are recommended at least one item.
+    r"""The number of users who are recommended at least one item.
 
-    `as_fraction=True` divides by the number of users, those without any recommendation included.
-    `users="evaluated"` counts users with a relevant item only.
+    In the formula, U stands for all users with or without relevant items. `as_fraction=True`
+    divides by the number of users, which includes users without any recommendation.
+    `users="evaluated"` counts only users with a relevant item.
 
-    Edge cases: by default users without relevant items count too.
+    Formula: \mathrm{UserCoverage} = \sum_{u \in U} [{|L_u|} \ge 1]
 
-    Example: everything is masked for the second user.
+    Use: UserCoverage answers for how many users a model can recommend anything. Use it next to
+    accuracy for models that cannot serve everyone, such as neighbourhood models or rules that fail
+    for new users. Models that score all items reach every user, so it tells them apart only if
+    candidates are filtered; UserCoverageAtN also finds lists that are too short.
+
+    Related: UserCoverageAtN, NumRetrieved, ItemCoverage.
+
+    Edge cases: by default, users without relevant items count as well.
+
+    Example: all items of the second user are masked, so only the first user counts.
 
     >>> import torch, weft
     >>> metric = weft.metrics.UserCoverage(k=2)
@@ -159,14 +179,24 @@ class UserCoverage(_CoveredUsers):
 
 @register
 class UserCoverageAtN(_CoveredUsers):
-    """The number of users who are recommended at least `n` items; without `n`, at least k.
+    r"""The number of users who are recommended at least `n` items (by default, k items).
 
-    `as_fraction=True` divides by the number of users, those without any recommendation included.
-    `users="evaluated"` counts users with a relevant item only.
+    In the formula, U stands for all users with or without relevant items. `as_fraction=True`
+    divides by the number of users, which includes users without any recommendation.
+    `users="evaluated"` counts only users with a relevant item.
 
-    Edge cases: `n` above k is allowed and gives 0.
+    Formula: \mathrm{UserCoverageAtN} = \sum_{u \in U} [{|L_u|} \ge n], \quad n = k
 
-    Example: the first user has two candidates, the second one.
+    Use: UserCoverageAtN answers for how many users a page with n places can be filled. Use it if
+    filters, thresholds or business rules shorten lists. It says nothing about the quality of the
+    items, so report it next to an accuracy metric; NumRetrieved gives the mean length of the lists
+    instead.
+
+    Related: UserCoverage, NumRetrieved, ItemCoverage.
+
+    Edge cases: `n` may be larger than k; the value is then 0.
+
+    Example: the first user has two candidates and the second has one, so one list has two items.
 
     >>> import torch, weft
     >>> metric = weft.metrics.UserCoverageAtN(k=2)
@@ -185,13 +215,22 @@ class UserCoverageAtN(_CoveredUsers):
 
 @register
 class NumRetrieved(_ListMetric):
-    """The length of the lists: the mean number of items recommended, at most k.
+    r"""The mean number of recommended items per list, at most k.
 
-    `users="evaluated"` counts the lists of users with a relevant item only.
+    All lists count, also those of users without relevant items. `users="evaluated"` uses only the
+    lists of users with a relevant item.
+
+    Formula: \mathrm{NumRetrieved}_u = {|L_u|}
+
+    Use: NumRetrieved answers how long lists really are. Look at it first if Precision or Recall is
+    lower than expected, because positions that are not filled count as misses. It is no measure of
+    quality; to find out how many users get too few items, use UserCoverageAtN.
+
+    Related: UserCoverageAtN, UserCoverage, Precision.
 
     Edge cases: an empty list counts 0.
 
-    Example: lists of two items and of one.
+    Example: the lists have two items and one item.
 
     >>> import torch, weft
     >>> metric = weft.metrics.NumRetrieved(k=2)
@@ -222,18 +261,27 @@ class _PositionShare(_ListMetric):
 
 @register
 class ValidRate(_PositionShare):
-    """The share of the first k positions of a list that hold an item of the catalogue, averaged
-    over lists.
+    r"""The share of the first k positions of a list that hold an item of the catalogue, averaged
+    over all lists.
 
     It measures how often a generative model invents items: with a catalogue (`items`) and
     `unknown_items="miss"`, items outside the catalogue keep their positions. An item that repeats
-    an earlier one is valid, too; see DuplicateRate. `users="evaluated"` counts the lists of users
-    with a relevant item only.
+    an earlier one is valid; DuplicateRate counts such items. `users="evaluated"` uses only the
+    lists of users with a relevant item.
 
-    Edge cases: lists shorter than k are divided by their own length; an empty list is left out; 1
-    for scores, and for lists without items that are unknown.
+    Formula: \mathrm{ValidRate}_u = \frac{1}{|L_u|} \sum_{p=1}^{|L_u|} [i_p \in I]
 
-    Example: of three items, one is not in the catalogue; scores have no such items.
+    Use: ValidRate answers how many generated recommendations exist. Use it for language models and
+    generative retrieval, where an output need not be an item. It is always 1 for models that score
+    the catalogue. Valid items can still be irrelevant or repeated, so report it with Recall or nDCG
+    and with DuplicateRate.
+
+    Related: DuplicateRate, NumRetrieved, ItemCoverage, Recall.
+
+    Edge cases: a list shorter than k is divided by its own length; empty lists are left out; the
+    value is 1 for scores and for lists without unknown items.
+
+    Example: one of three items is not in the catalogue; scores have no such items.
 
     >>> import torch, weft
     >>> lists, truth = {"ann": ["tea", "unicorn milk", "rye"]}, {"ann": ["rye"]}
@@ -254,17 +302,27 @@ class ValidRate(_PositionShare):
 
 @register
 class DuplicateRate(_PositionShare):
-    """The share of the first k positions of a list that repeat an item of an earlier position,
-    averaged over lists. Lower is better.
+    r"""The share of the first k positions of a list that repeat an item of an earlier position,
+    averaged over all lists. Lower is better.
 
     With `duplicates="miss"`, repeated items keep their positions. Items are compared by their ids,
-    in the catalogue or not. `users="evaluated"` counts the lists of users with a relevant item
-    only.
+    whether or not they are in the catalogue. `users="evaluated"` uses only the lists of users with
+    a relevant item.
 
-    Edge cases: lists shorter than k are divided by their own length; an empty list is left out; 0
-    for scores, and where `duplicates="keep-best"` has removed repeated items.
+    Formula: \mathrm{DuplicateRate}_u = \frac{1}{|L_u|} \sum_{p=1}^{|L_u|} [i_p \in \{ i_1, \ldots,
+    i_{p-1} \}]
 
-    Example: of four items, one occurs twice; scores rank each item once.
+    Use: DuplicateRate answers how many positions of a list are wasted on repeated items. Use it for
+    generative models and for lists that are merged from several sources. It finds items with the
+    same id only: for items that are alike, use ILS. It is always 0 for models that score the
+    catalogue.
+
+    Related: ValidRate, ILS, NumRetrieved.
+
+    Edge cases: a list shorter than k is divided by its own length; empty lists are left out; the
+    value is 0 for scores and if `duplicates="keep-best"` has removed repeated items.
+
+    Example: one of four items occurs twice; scores rank each item once.
 
     >>> import torch, weft
     >>> lists, truth = {"ann": ["tea", "rye", "tea", "fig"]}, {"ann": ["rye"]}
