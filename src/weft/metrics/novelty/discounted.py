@@ -91,20 +91,33 @@ class _Novelty(UserAverageTopKMetric):
 
 @register
 class EPC(_Novelty):
-    """Expected popularity complement: the share of train users who have not seen an item, 1 - n_i /
-    U.
+    r"""Expected popularity complement: the share of train users who have not interacted with a
+    recommended item, summed over the relevant items of a list with a discount by position, averaged
+    over users.
 
-    n_i are the train interactions of the item, U the users with a train interaction. `relevance`:
-    only relevant items count (`"binary"`), weighted by their gain (`"graded"`, also called
-    `"discounted"`; `gain` as for nDCG), or all items of the list (`"none"`). `unseen`: the number
-    of interactions that an item without train interactions counts. `denominator="list"` divides by
-    the discounts of the list's own positions instead of k.
+    The novelty of an item is 1 minus its train interactions divided by the number of users with a
+    train interaction, U_train in the formula. `relevance` sets which items count: relevant items
+    (`"binary"`), relevant items weighted by their gain (`"graded"`, also called `"discounted"`;
+    `gain` as for nDCG), or all items of the list (`"none"`). `unseen` is the number of interactions
+    that an item without train interactions is assumed to have. `denominator="list"` divides by the
+    discounts of the positions that the list has instead of all k.
+
+    Formula: \mathrm{EPC}_u = \frac{1}{\sum_{p=1}^{k} d_p} \sum_{p=1}^{|L_u|} [i_p \in R_u] \, d_p
+    \left( 1 - \frac{n_{i_p}}{|U_{\mathrm{train}}|} \right)
+
+    Use: EPC answers whether a model finds relevant items that are not popular anyway, with the
+    first positions counting most. Use it to compare models in novelty and accuracy at once. With
+    the default `relevance="binary"`, a model with more hits scores higher even if its items are
+    popular: for the novelty of the lists alone, use `relevance="none"` or MIUF. EFD weighs rare
+    items more.
+
+    Related: EFD, MIUF, Surprisal, ARP, Serendipity.
 
     Edge cases: an item without train interactions has novelty 1 (unless `unseen` is given);
     positions after the end of a list add 0; an empty list counts 0; undefined if train is empty.
 
-    Example: the relevant item is at position 1, and one of the two train users has seen it: (1 -
-    1/2) · 1 ÷ (1 + 0.6309).
+    Example: the relevant item is at position 1, and one of the two train users has interacted with
+    it: (1 - 1/2) · 1 ÷ (1 + 0.6309).
 
     >>> import torch, weft
     >>> metric = weft.metrics.EPC(k=2, train=torch.tensor([[1, 1, 0], [0, 1, 0]]))
@@ -135,13 +148,25 @@ class EPC(_Novelty):
 
 @register
 class EFD(_Novelty):
-    """Expected free discovery: the information content of an item, -log2(n_i / T).
+    r"""Expected free discovery: the information content of the recommended items in bits, summed
+    over the relevant items of a list with a discount by position, averaged over users.
 
-    n_i are the train interactions of the item, T those of all items. `relevance`, `gain` and
-    `denominator` as for EPC.
+    The information content of an item is -log2(n / T), with n the train interactions of the item
+    and T those of all items. `relevance`, `gain` and `denominator` are those of EPC.
 
-    Edge cases: an item without train interactions counts like one with a single interaction, log2
-    T; positions after the end of a list add 0; an empty list counts 0; undefined if train is empty.
+    Formula: \mathrm{EFD}_u = \frac{1}{\sum_{p=1}^{k} d_p} \sum_{p=1}^{|L_u|} [i_p \in R_u] \, d_p
+    \, \log_2 \frac{T}{\max(n_{i_p}, 1)}
+
+    Use: EFD answers how surprising the relevant items of a list are, with rare items counting most.
+    Use it instead of EPC if differences within the long tail matter; EPC hardly tells 1 from 10
+    interactions among many users. With the default `relevance="binary"`, more hits raise the value:
+    for the novelty of the lists alone, use `relevance="none"` or SelfInformation. Values depend on
+    the size of the train set and are comparable within one data set only.
+
+    Related: EPC, SelfInformation, MIUF, ARP.
+
+    Edge cases: an item without train interactions counts like an item with a single one, log2 T;
+    positions after the end of a list add 0; an empty list counts 0; undefined if train is empty.
 
     Example: the relevant item is at position 1 and has 1 of 4 train interactions: log2(4) · 1 ÷ (1
     + 0.6309).

@@ -78,17 +78,28 @@ class _ListNovelty(UserAverageTopKMetric):
 
 @register
 class MIUF(_ListNovelty):
-    """Mean inverse user frequency: the mean over a list of log2(U / n_i), averaged over lists.
+    r"""Mean inverse user frequency: the mean over the items of a list of log2(train users / train
+    interactions of the item), averaged over all lists.
 
-    n_i are the train interactions of the item, U the users with a train interaction.
-    `cold_items`: an item without train interactions counts as if it had one (`"one"`), or is left
-    out (`"skip"`). `denominator="k"` divides by k instead of the length of the list.
-    `users="evaluated"` counts the lists of users with a relevant item only.
+    Train users, U_train in the formula, are users with a train interaction. `cold_items` sets how
+    items without train interactions count: as if they had one (`"one"`), or not at all (`"skip"`).
+    `denominator="k"` divides by k instead of the length of the list. `users="evaluated"` uses only
+    the lists of users with a relevant item.
+
+    Formula: \mathrm{MIUF}_u = \frac{1}{|L_u|} \sum_{i \in L_u} \log_2
+    \frac{|U_{\mathrm{train}}|}{\max(n_i, 1)}
+
+    Use: MIUF answers how unpopular the recommended items are, relevant or not; each halving of an
+    item's users adds 1. Use it as the standard novelty of lists. A random recommender scores very
+    well, so report it next to an accuracy metric, or use EPC or EFD, which count relevant items
+    only. To compare data sets of different sizes, use Surprisal.
+
+    Related: Surprisal, SelfInformation, EPC, ARP, PopularityQuantile.
 
     Edge cases: empty lists are left out, and so are lists without an item that counts; undefined if
     train is empty.
 
-    Example: of two train users both have seen item 0 and one has seen item 1: (0 + 1) / 2.
+    Example: both train users have interacted with item 0, and one of them with item 1: (0 + 1) / 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.MIUF(k=2, train=torch.tensor([[1, 1, 0], [1, 0, 0]]))
@@ -103,10 +114,20 @@ class MIUF(_ListNovelty):
 
 @register
 class SelfInformation(_ListNovelty):
-    """The mean over a list of the information content log2(T / n_i), averaged over lists.
+    r"""The mean information content of the items of a list in bits, averaged over all lists.
 
-    n_i are the train interactions of the item, T those of all items. `cold_items`, `denominator`
-    and `users` as for MIUF.
+    The information content of an item is log2(T / n), with n its train interactions and T those of
+    all items. `cold_items`, `denominator` and `users` are those of MIUF.
+
+    Formula: \mathrm{SelfInformation}_u = \frac{1}{|L_u|} \sum_{i \in L_u} \log_2 \frac{T}{\max(n_i,
+    1)}
+
+    Use: SelfInformation answers how improbable the recommended items are in the train interactions.
+    Use it to compare with tools that report it as novelty. It differs from MIUF by a constant of
+    the data set (without cold items), so one of the two is enough; MIUF is easier to interpret.
+    Like all novelty of lists it rewards random lists: report accuracy next to it.
+
+    Related: MIUF, Surprisal, EFD, ARP.
 
     Edge cases: empty lists are left out, and so are lists without an item that counts; undefined if
     train is empty.
@@ -131,17 +152,28 @@ class SelfInformation(_ListNovelty):
 
 @register
 class Surprisal(_ListNovelty):
-    """The mean of log2(U / n_i) / log2(U) over the k positions of a list, averaged over lists: from
-    0 (all users have seen the items) to 1 (at most one user has).
+    r"""The normalized inverse user frequency of the items of a list, from 0 (all train users know
+    the items) to 1 (at most one train user knows each item), averaged over all lists.
 
-    n_i are the train interactions of the item, U the users with a train interaction. Positions
-    after the end of a list add 0; `denominator="list"` divides by the length of the list instead of
-    k. `cold_items` and `users` as for MIUF.
+    It is MIUF divided by its highest possible value. U_train in the formula are the users with a
+    train interaction. Positions after the end of a list add 0; `denominator="list"` divides by the
+    length of the list instead of k. `cold_items` and `users` are those of MIUF.
+
+    Formula: \mathrm{Surprisal}_u = \frac{1}{k} \sum_{i \in L_u} \frac{\log_2
+    ({|U_{\mathrm{train}}|} / \max(n_i, 1))}{\log_2 {|U_{\mathrm{train}}|}}
+
+    Use: Surprisal answers how unpopular the recommended items are, on a scale of 0 to 1 that does
+    not depend on the number of users. Use it instead of MIUF to compare data sets. Lists shorter
+    than k lower the value, so use `denominator="list"` if models return lists of different lengths.
+    Random lists score high: report accuracy next to it, or use EPC.
+
+    Related: MIUF, SelfInformation, EPC, PopularityQuantile.
 
     Edge cases: empty lists are left out, and so are lists without an item that counts; undefined if
     train has fewer than two users.
 
-    Example: of four train users two have seen item 0 and one has seen item 1: (1/2 + 2/2) / 2.
+    Example: of four train users, two have interacted with item 0 and one with item 1: (1/2 + 2/2) /
+    2.
 
     >>> import torch, weft
     >>> train = torch.tensor([[1, 1, 0], [1, 0, 0], [0, 0, 1], [0, 0, 1]])

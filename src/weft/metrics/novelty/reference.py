@@ -45,15 +45,24 @@ class _ReferenceMetric(UserAverageTopKMetric):
 
 @register
 class Unexpectedness(_ReferenceMetric):
-    """The share of a list that the first k items of another model's list do not have, averaged over
-    lists: 1 - |L ∩ B| / k.
+    r"""The share of a list that is not among the first k items that another model recommends,
+    averaged over all lists.
 
-    B is the user's list in the input `reference`, cut at k. `users="evaluated"` counts the lists of
-    users with a relevant item only.
+    B is the user's list in the input `reference`, cut at k. `users="evaluated"` uses only the lists
+    of users with a relevant item.
 
-    Edge cases: empty lists, and those of users without a list in `reference`, are left out;
-    positions after the end of a shorter list count as unexpected; against an empty list of the
-    reference everything is unexpected.
+    Formula: \mathrm{Unexpectedness}_u = 1 - \frac{|L_u \cap B_u|}{k}
+
+    Use: Unexpectedness answers how much a model recommends that an obvious model, such as the most
+    popular items, would not. Use it with a simple baseline as `reference`. Unexpected items need
+    not be relevant: Serendipity with `definition="base"` counts relevant ones only. If lists are
+    shorter than k, use Intersection, which divides by the length of the list.
+
+    Related: Serendipity, Intersection, NewToUser, MIUF.
+
+    Edge cases: empty lists and lists of users without a list in `reference` are left out; positions
+    after the end of a shorter list count as unexpected; if the list in `reference` is empty, the
+    value is 1.
 
     Example: of items 0 and 2, the other model recommends item 2.
 
@@ -76,14 +85,23 @@ class Unexpectedness(_ReferenceMetric):
 
 @register
 class Intersection(_ReferenceMetric):
-    """The share of a list that another model recommends too, averaged over lists: |L ∩ B| / |L|.
-    Lower is better, as for the other metrics of what a model adds to a known one.
+    r"""The share of a list that another model recommends as well, averaged over all lists. Lower
+    means more items beyond the known model.
 
-    B is the user's list in the input `reference`, cut at `ref_k`, by default at k.
-    `users="evaluated"` counts the lists of users with a relevant item only.
+    B is the user's list in the input `reference`, cut at `ref_k` (by default, at k).
+    `users="evaluated"` uses only the lists of users with a relevant item.
 
-    Edge cases: empty lists, and those of users without a list in `reference`, are left out; against
-    an empty list of the reference the value is 0.
+    Formula: \mathrm{Intersection}_u = \frac{|L_u \cap B_u|}{|L_u|}
+
+    Use: Intersection answers how much two models recommend in common, for example whether a new
+    model differs from the one in production. Use it before an A/B test: if lists are nearly the
+    same, no test will find a difference. It ignores positions and relevance; to find out whether
+    the new items are useful, use Serendipity with `definition="base"`.
+
+    Related: Unexpectedness, Serendipity, Personalization.
+
+    Edge cases: empty lists and lists of users without a list in `reference` are left out; if the
+    list in `reference` is empty, the value is 0.
 
     Example: of items 0 and 2, the other model recommends item 2, at position 3.
 

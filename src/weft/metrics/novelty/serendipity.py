@@ -36,12 +36,23 @@ _INPUTS: dict[str, Set[str]] = {
 
 @register
 class NewToUser(UserAverageTopKMetric):
-    """The share of a list that is not in the user's train interactions, averaged over lists.
+    r"""The share of a list that is not among the user's train interactions, averaged over all
+    lists.
 
-    Where seen items are masked, it is 1: it has a meaning with `mask_seen=False`.
-    `users="evaluated"` counts the lists of users with a relevant item only.
+    P is the set of these items. If seen items are masked, the value is always 1, so use it with
+    `mask_seen=False`. `users="evaluated"` uses only the lists of users with a relevant item.
 
-    Edge cases: for users without train interactions everything is new; empty lists are left out.
+    Formula: \mathrm{NewToUser}_u = 1 - \frac{|L_u \cap P_u|}{|L_u|}
+
+    Use: NewToUser answers how much of a list the user does not know yet. Use it for data with
+    repeated consumption, such as music or groceries, where seen items stay candidates. It says
+    nothing if seen items are masked, and new items can still be popular: use MIUF or EPC for
+    popularity. To evaluate new and repeated items separately, give `targets` in the settings of the
+    run.
+
+    Related: Unexpectedness, MIUF, EPC, Serendipity.
+
+    Edge cases: for users without train interactions, all items are new; empty lists are left out.
 
     Example: the user has seen one of the two items.
 
@@ -82,24 +93,36 @@ class NewToUser(UserAverageTopKMetric):
 
 @register
 class Serendipity(UserAverageTopKMetric):
-    """Unexpected hits: the mean over a list of how unexpected its relevant items are, averaged over
-    users.
+    r"""How unexpected the relevant items of a list are: the mean over its positions, where other
+    items count 0, averaged over users.
 
-    `definition="popularity"`: an item counts max(s_p - s_i, 0). s_p = (N + 1 - p) / N falls with
-    the position p of the item in the list, s_i = (N + 1 - r_i) / N with its rank r_i by train
-    interactions, N the number of items in the catalogue. Equally popular items have the same rank,
-    and the next ones the rank that follows; s_i is 0 for items without train interactions.
-    `definition="dissimilarity"`: an item counts 1 minus the mean cosine of its vector in
-    `item_vectors` and those of the user's train interactions. `definition="base"`: an item counts 1
-    unless another model's list, the user's in the input `reference` cut at k, has it; the sum is
-    divided by k.
+    With `definition="popularity"`, a relevant item counts by how much higher the list ranks it than
+    its popularity would: max((N + 1 - p) / N - e, 0), with p its position and N the number of items
+    in the catalogue. e is (N + 1 - t) / N for the item with rank t by train interactions, and 0 for
+    items without train interactions; equally popular items share a rank, and the next rank follows
+    without a gap. With `definition="dissimilarity"`, a relevant item counts 1 minus the mean cosine
+    of its vector in `item_vectors` and the vectors of the user's train interactions. With
+    `definition="base"`, a relevant item counts 1 unless it is in the user's list in the input
+    `reference`, cut at k; the sum is divided by k.
 
-    Edge cases: an empty list counts 0; undefined if train is empty and read. By dissimilarity,
-    items without a vector (or with a vector of zeros) count 0, and users without a train
-    interaction that has one are left out; so are, by base, users without a list in `reference`.
+    Formula: \mathrm{Serendipity}_u = \frac{1}{|L_u|} \sum_{p=1}^{|L_u|} [i_p \in R_u] \max\left(
+    \frac{{|I|} + 1 - p}{|I|} - e_{i_p}, \; 0 \right)
 
-    Example: of three items, the relevant one is at position 1, and second by popularity: (3/3 -
-    2/3) / 2.
+    Use: Serendipity answers whether a model finds relevant items that are not obvious. Choose the
+    definition by what obvious means: popular items (`"popularity"`), items like those in the user's
+    history (`"dissimilarity"`), or items that a simple model recommends (`"base"`). It grows with
+    the number of hits, so compare it at similar accuracy. For unexpected items whether relevant or
+    not, use Unexpectedness.
+
+    Related: Unexpectedness, EPC, Intersection, ILD.
+
+    Edge cases: an empty list counts 0; undefined if train is needed and empty. With
+    `definition="dissimilarity"`, items without a vector (or with a vector of zeros) count 0, and
+    users without a vector for any of their train items are left out; with `definition="base"`,
+    users without a list in `reference` are left out.
+
+    Example: of three items, the relevant one is at position 1 and is the second most popular: (3/3
+    - 2/3) / 2.
 
     >>> import torch, weft
     >>> train = torch.tensor([[1, 1, 0], [0, 1, 0]])
