@@ -75,21 +75,36 @@ class _RepeatedAspectMetric(_AspectMetric):
 
 @register
 class alpha_nDCG(_RepeatedAspectMetric):  # noqa: N801 - its name in other tools
-    """The discounted gain of new aspects, over that of a list that is built greedily.
+    r"""The discounted gain of new aspects in a list, divided by that of a list that is built
+    greedily, averaged over users.
 
-    A relevant item at position p adds 1 / log2(p + 1) times the sum over its aspects of
-    (1 - alpha)^n, where n of the relevant items above have the aspect. Aspects are item features.
-    With `alpha=0` repeated aspects count in full, with 1 not at all.
+    The aspects of an item are its features F. A relevant item at position p adds 1 / log2(p + 1)
+    times the sum over its aspects of (1 - alpha)^m, where m is the number of relevant items above
+    it with the same aspect. With `alpha=0`, repeated aspects count in full; with `alpha=1`, they do
+    not count.
 
-    The list to compare with takes, position by position, the relevant item that adds most, and of
-    several such the one with the highest index, as ndeval takes the last document id. It need not
-    be the best list: values above 1 are possible.
+    In the formula, D is this discounted gain, α = 0.5, and G is the greedy list: at each position,
+    it takes the relevant item that adds most, and of several such items the one with the highest
+    index, as ndeval takes the last document id. The greedy list is not always the best list, so
+    values above 1 are possible.
 
-    Edge cases: relevant items without features, and items that are not relevant, add nothing; a
-    user with relevant items that have no feature is left out; ties have no closed form and are
-    drawn.
+    Formula: \alpha\text{-nDCG}_u = \frac{D(L_u)}{D(G_u)}, \quad D(L) = \sum_{p:\, i_p \in R_u} d_p
+    \sum_{f \in F_{i_p}} (1 - \alpha)^{m_p(f)}
 
-    Example: two dramas are listed, and the comedy is not: (1 + 0.5 / log2(3)) / (1 + 1 / log2(3)).
+    Use: alpha_nDCG answers whether the first positions hold relevant items that cover different
+    interests. Use it for ambiguous queries and for users with several interests, if items have
+    features such as genres. It measures relevance and diversity together and cannot tell which of
+    them changed: compare nDCG and ILD for that. To count covered features without positions,
+    SRecall is simpler.
+
+    Related: ERR_IA, SRecall, P_IA, nDCG, ILD.
+
+    Edge cases: relevant items without features, and items that are not relevant, add nothing; users
+    with relevant items of which none has a feature are left out; under `ties="expected"` ties are
+    broken at random, because there is no closed form.
+
+    Example: the list has two dramas, and the relevant comedy is missing: (1 + 0.5 / log2(3)) / (1 +
+    1 / log2(3)).
 
     >>> import torch, weft
     >>> genres = {0: ["drama"], 1: ["drama"], 2: ["comedy"]}
@@ -112,17 +127,28 @@ class alpha_nDCG(_RepeatedAspectMetric):  # noqa: N801 - its name in other tools
 
 @register
 class ERR_IA(_RepeatedAspectMetric):  # noqa: N801 - its name in other tools
-    """Intent-aware expected reciprocal rank: the gain of new aspects by 1 / position, over that of
-    a list that is built greedily.
+    r"""Intent-aware expected reciprocal rank: the gain of new aspects in a list, discounted by 1 /
+    position and divided by that of a list that is built greedily, averaged over users.
 
-    The gains and the greedy list are those of alpha_nDCG. It is nERR-IA of ndeval and ir_measures.
-    `normalize=False` is their ERR-IA: it divides by the gain of a list in which every item has all
-    aspects of the user, |A| times the sum over positions of (1 - alpha)^(p - 1) / p, which is the
-    same for all models and data sets.
+    The gains and the greedy list G are those of alpha_nDCG, with α = 0.5. This is nERR-IA of ndeval
+    and ir_measures. `normalize=False` gives their ERR-IA: it divides by the gain of a list in which
+    every item has all aspects A of the user, |A| times the sum over positions of (1 - alpha)^(p -
+    1) / p.
 
-    Edge cases: as for alpha_nDCG; values above 1 are possible with `normalize=True` only.
+    Formula: \text{ERR-IA}_u = \frac{E(L_u)}{E(G_u)}, \quad E(L) = \sum_{p:\, i_p \in R_u}
+    \frac{1}{p} \sum_{f \in F_{i_p}} (1 - \alpha)^{m_p(f)}
 
-    Example: two dramas are listed, and the comedy is not: (1 + 0.5 / 2) / (1 + 1 / 2).
+    Use: ERR_IA answers whether a user with one of several interests finds a relevant item at the
+    very top. Use it if users stop after the first good item, as in search; its discount falls
+    faster than that of alpha_nDCG, which is better if users look at the whole list. Without
+    features of items, use ERR or MRR.
+
+    Related: alpha_nDCG, ERR, P_IA, SRecall.
+
+    Edge cases: as for alpha_nDCG; values above 1 are possible only with `normalize=True`.
+
+    Example: the list has two dramas, and the relevant comedy is missing: (1 + 0.5 / 2) / (1 + 1 /
+    2).
 
     >>> import torch, weft
     >>> genres = {0: ["drama"], 1: ["drama"], 2: ["comedy"]}
@@ -157,16 +183,28 @@ class ERR_IA(_RepeatedAspectMetric):  # noqa: N801 - its name in other tools
 
 @register
 class P_IA(_AspectMetric):  # noqa: N801 - its name in other tools
-    """Intent-aware precision: the mean over a user's aspects of the share of the list that is
-    relevant and has the aspect.
+    r"""Intent-aware precision: the share of a list that is relevant and has a given aspect,
+    averaged over the aspects of the user and then over users.
 
-    It is the number of aspects of the hits, each time they occur, / (k |A|). Aspects are item
-    features, A those of the user's relevant items.
+    The aspects of an item are its features F, and the aspects A of a user are the features of the
+    user's relevant items. A relevant item counts once for each of its aspects.
 
-    Edge cases: a list shorter than k counts as if filled up with misses; relevant items without
-    features add nothing; a user with relevant items that have no feature is left out.
+    Formula: \text{P-IA}_u = \frac{1}{k \, {|A_u|}} \sum_{i \in L_u \cap R_u} {|F_i|}, \quad A_u =
+    \bigcup_{i \in R_u} F_i
 
-    Example: a drama and a comedy are relevant; the drama is in the list of two: (1/2 + 0) / 2.
+    Use: P_IA answers how many relevant items a list has for each interest of a user. Use it to
+    compare with search evaluations that report it. It does not reward diversity by itself, since
+    many hits for one interest count as much as one hit for each: use alpha_nDCG or SRecall to
+    reward the coverage of interests.
+
+    Related: Precision, alpha_nDCG, SRecall, ERR_IA.
+
+    Edge cases: a list shorter than k counts as if it were filled with misses; relevant items
+    without features add nothing; users with relevant items of which none has a feature are left
+    out.
+
+    Example: a drama and a comedy are relevant, and the list of two items holds the drama: (1/2 + 0)
+    / 2.
 
     >>> import torch, weft
     >>> genres = {0: ["drama"], 1: ["drama"], 2: ["comedy"]}

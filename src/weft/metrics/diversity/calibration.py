@@ -30,19 +30,31 @@ from weft.metrics.registry import register
 
 @register
 class Calibration(UserAverageTopKMetric):
-    """How far the categories of a list are from those of the user's train interactions, averaged
-    over lists. 0 if the shares are the same.
+    r"""The divergence of the categories of a list from the categories of the user's train
+    interactions, averaged over all lists. 0 if their shares are the same.
 
-    Categories are item features; an item with m of them gives 1/m to each. With p the shares in
-    train and q those in the list, `divergence` is Σ p log2(p / ((1 - α) q + α p)) (`"kl"`), the
-    Jensen-Shannon divergence in bits (`"js"`) or the Hellinger distance (`"hellinger"`); both are
-    at most 1. `alpha` is α, which keeps the first finite. `users="evaluated"` counts the lists of
-    users with a relevant item only.
+    Categories are item features; an item with m features adds 1/m to each of them. p are the shares
+    of the categories in train and q those in the list. `divergence` is the Kullback-Leibler
+    divergence of the formula (`"kl"`), the Jensen-Shannon divergence in bits (`"js"`), or the
+    Hellinger distance (`"hellinger"`); the last two are at most 1. `alpha`, by default 0.01, keeps
+    the Kullback-Leibler divergence finite. `users="evaluated"` uses only the lists of users with a
+    relevant item.
+
+    Formula: \mathrm{Calibration}_u = \sum_{f} p_{uf} \, \log_2 \frac{p_{uf}}{(1 - \alpha) \, q_{uf}
+    + \alpha \, p_{uf}}
+
+    Use: Calibration answers whether lists reflect the different interests of a user in their
+    proportions, instead of the main interest alone. Use it to check for users with several
+    interests that small interests are not lost. It ignores relevance and order, and it does not
+    reward anything outside the history: use ILD for diversity and Serendipity for unexpected items.
+    For the calibration of probabilities, use ECE or ScoreCalibration.
+
+    Related: CategoryEntropy, SRecall, ILD, PopularityLift.
 
     Edge cases: items without features add nothing; users without a feature in train or in the list
     are left out.
 
-    Example: train has one drama and one comedy, the list two dramas: √(1 - √(1/2 · 1)).
+    Example: train has one drama and one comedy, and the list has two dramas: √(1 - √(1/2 · 1)).
 
     >>> import torch, weft
     >>> metric = weft.metrics.Calibration(

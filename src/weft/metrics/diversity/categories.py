@@ -39,15 +39,24 @@ class _CategoryMetric(UserAverageTopKMetric):
 
 @register
 class CategoryDiversity(_CategoryMetric):
-    """The number of different categories in a list ÷ k, averaged over lists.
+    r"""The number of different categories in a list divided by k, averaged over all lists.
 
-    Categories are item features; an item with several counts for each. The value exceeds 1 if a
-    list has more categories than items. `users="evaluated"` counts the lists of users with a
-    relevant item only.
+    Categories are item features F; an item with several features counts for each of them, so the
+    value exceeds 1 if a list has more categories than k. `users="evaluated"` uses only the lists of
+    users with a relevant item.
 
-    Edge cases: items without features add none; empty lists are left out.
+    Formula: \mathrm{CategoryDiversity}_u = \frac{1}{k} \, {\Big| \bigcup_{i \in L_u} F_i \Big|}
 
-    Example: the two items of the list have two genres in all.
+    Use: CategoryDiversity answers how many different categories a list offers. Use it if only the
+    presence of a category matters and each item has one or few categories. One item of a category
+    counts as much as ten: use CategoryEntropy to see the proportions, ILD for similarities between
+    items, and SRecall to count the user's own interests only.
+
+    Related: CategoryEntropy, ILD, SRecall, Calibration.
+
+    Edge cases: items without features add nothing; empty lists are left out.
+
+    Example: the two items of the list have two genres together.
 
     >>> import torch, weft
     >>> genres = {0: ["drama"], 1: ["comedy", "drama"], 2: ["horror"]}
@@ -72,17 +81,28 @@ class CategoryDiversity(_CategoryMetric):
 
 @register
 class CategoryEntropy(_CategoryMetric):
-    """The entropy of the categories of a list, -Σ q log2 q with q the share of a category, averaged
-    over lists.
+    r"""The entropy of the categories of a list in bits, averaged over all lists.
 
-    Categories are item features; an item with m of them gives 1/m to each. `weight` of the item
-    at position r: 1 (`"uniform"`), p^(r - 1) (`"geometric"`), 1 / log2(r + 1) (`"log"`) or 1/r
-    (`"reciprocal"`); all but the first count the first positions most. `users="evaluated"` counts
-    the lists of users with a relevant item only.
+    Categories are item features F; an item with m features adds 1/m to each of them, and q are the
+    resulting shares. `weight` of the item at position r is 1 (`"uniform"`), p^(r - 1)
+    (`"geometric"`), 1 / log2(r + 1) (`"log"`) or 1/r (`"reciprocal"`); with all but the first, the
+    first positions count most. `users="evaluated"` uses only the lists of users with a relevant
+    item.
+
+    Formula: \mathrm{CategoryEntropy}_u = -\sum_{f} q_{uf} \, \log_2 q_{uf}, \quad q_{uf} \propto
+    \sum_{i \in L_u:\, f \in F_i} \frac{1}{|F_i|}
+
+    Use: CategoryEntropy answers how evenly a list is spread over categories: 2 to the power of the
+    value is the effective number of categories. Use it instead of CategoryDiversity if proportions
+    matter. An even spread is not what every user wants: Calibration compares the list with the
+    user's own history. For the spread of all recommendations over items, use ShannonEntropy.
+
+    Related: CategoryDiversity, Calibration, ILD, ShannonEntropy.
 
     Edge cases: items without features add nothing; lists without a feature are left out.
 
-    Example: of two items, one is a drama and the other a comedy and a drama: shares of 3/4 and 1/4.
+    Example: of two items, one is a drama and the other a comedy and a drama, which gives shares of
+    3/4 and 1/4.
 
     >>> import torch, weft
     >>> genres = {0: ["drama"], 1: ["comedy", "drama"], 2: ["horror"]}

@@ -86,18 +86,30 @@ class ItemWeightedExposure(ListedItemAccumulator):
 
 @register
 class Gini(_Spread):
-    """The Gini index of exposure: 0 if every item is in equally many lists, 1 if one item has all
-    of them. Lower is more even.
+    r"""The Gini index of the exposure of items: 0 if every item is in equally many lists, 1 if one
+    item is in all of them and no other is in any. Lower is more even.
 
-    With c_j the number of lists that hold an item, ascending over all N items of the catalogue: Σ_j
-    (2j - N - 1) · c_j ÷ ((N - 1) · Σ c). `denominator="N"` divides by N · Σ c; `users="evaluated"`
-    counts the lists of users with a relevant item only. `weight` of position r in c_j: 1
-    (`"uniform"`), p^(r - 1) (`"geometric"`), 1 / log2(r + 1) (`"log"`) or 1/r (`"reciprocal"`).
+    In the formula, c are the numbers of lists that hold each item, in ascending order over all
+    items of the catalogue. `denominator="N"` divides by the number of items instead of that number
+    minus 1. `weight` of position r in c is 1 (`"uniform"`), p^(r - 1) (`"geometric"`), 1 / log2(r +
+    1) (`"log"`) or 1/r (`"reciprocal"`). `users="evaluated"` uses only the lists of users with a
+    relevant item.
 
-    Edge cases: by default all lists count, of users without relevant items too; a catalogue of one
-    item gives 0; undefined if nothing is recommended.
+    Formula: \mathrm{Gini} = \frac{\sum_{j=1}^{|I|} (2j - {|I|} - 1) \, c_j}{({|I|} - 1)
+    \sum_{j=1}^{|I|} c_j}
 
-    Example: of three items one is in both lists, the others are in none.
+    Use: Gini answers how concentrated recommendations are on few items. Use it to monitor whether a
+    model favours bestsellers, next to ItemCoverage. In large catalogues all values are close to 1,
+    since few items fit into k positions, so compare models at the same k and catalogue. It does not
+    tell which items are favoured: use ARP or APLT for popularity and AWRF or RSP for groups of
+    items.
+
+    Related: ShannonEntropy, ItemCoverage, ARP, APLT, Personalization.
+
+    Edge cases: by default all lists count, also those of users without relevant items; a catalogue
+    of one item gives 0; undefined if nothing is recommended.
+
+    Example: of three items, one is in both lists and the others are in none.
 
     >>> import torch, weft
     >>> metric = weft.metrics.Gini(k=1, num_items=3)
@@ -154,18 +166,30 @@ class Gini(_Spread):
 
 @register
 class ShannonEntropy(_Spread):
-    """The entropy of exposure: -Σ p_i log p_i with p_i the share of item i in all recommendations.
-    Higher is more varied.
+    r"""The entropy of the exposure of items: how evenly all recommendations are spread over the
+    items. Higher is more varied.
 
-    `base` of the logarithm: `"e"` or `2`. `normalized=True` divides by log N, so that 1 is an even
-    spread over the catalogue. `users="evaluated"` counts the lists of users with a relevant item
-    only. `weights="lists"` gives all lists the same weight, however short: -Σ w_i log p_i with w_i
-    the mean share of item i in a list.
+    In the formula, q is the share of an item in all recommendations, from the numbers c of lists
+    that hold each item. `base` of the logarithm is `"e"` or `2`. `normalized=True` divides by the
+    logarithm of the number of items, so that 1 is an even spread over the catalogue.
+    `users="evaluated"` uses only the lists of users with a relevant item. `weights="lists"` gives
+    all lists the same weight, however short they are: -Σ w log q with w the mean share of an item
+    in a list.
 
-    Edge cases: by default all lists count; undefined if nothing is recommended, or normalised over
-    a catalogue of one item.
+    Formula: \mathrm{ShannonEntropy} = -\sum_{i \in I} q_i \, \ln q_i, \quad q_i =
+    \frac{c_i}{\sum_{j \in I} c_j}
 
-    Example: two lists of one item each, both different: two equal shares, log 2.
+    Use: ShannonEntropy answers over how many items recommendations effectively spread: e to the
+    power of the value is that number. Use it next to ItemCoverage, which counts an item in one list
+    as much as one in every list. It weighs rarely recommended items more than Gini does. Neither
+    says whether single lists are diverse: use ILD or CategoryEntropy for that.
+
+    Related: Gini, ItemCoverage, Personalization, CategoryEntropy.
+
+    Edge cases: by default all lists count; undefined if nothing is recommended, or if normalized
+    over a catalogue of one item.
+
+    Example: two lists have one item each, and the items differ: two equal shares, log 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.ShannonEntropy(k=1, num_items=3)
@@ -244,16 +268,27 @@ class NumLists(Accumulator):
 
 @register
 class Personalization(_Spread):
-    """How much lists differ between users: 1 minus the mean over all pairs of users of the overlap
-    of their lists. 1 if no two users share an item, 0 if all have the same items.
+    r"""How much the lists of different users differ: 1 minus the mean overlap of two lists, over
+    all pairs of users. 1 if no two users share an item, 0 if all lists have the same items.
 
-    `overlap`: the common items ÷ k (`"k"`), or ÷ the root of the product of the lengths of both
-    lists (`"cosine"`), which makes a difference for lists shorter than k. `users="evaluated"`
-    counts the lists of users with a relevant item only.
+    In the formula, U stands for all users with a list that is not empty. `overlap` of two lists is
+    the number of common items divided by k (`"k"`), or by the root of the product of the lengths of
+    the lists (`"cosine"`), which differs for lists shorter than k. `users="evaluated"` uses only
+    the lists of users with a relevant item.
+
+    Formula: \mathrm{Personalization} = 1 - \frac{2}{{|U|} ({|U|} - 1)} \sum_{u < v} \frac{|L_u \cap
+    L_v|}{k}
+
+    Use: Personalization answers whether users get different recommendations. Use it to find models
+    that recommend the same popular items to everyone. Random lists are perfectly personalized, so
+    report it next to accuracy. It compares lists with each other: for differences within a list use
+    ILD, and for the spread over the catalogue Gini.
+
+    Related: Gini, ItemCoverage, ShannonEntropy, ILD, Intersection.
 
     Edge cases: empty lists are left out; undefined for fewer than two lists.
 
-    Example: two users share one of two items.
+    Example: the lists of two users share one of two items.
 
     >>> import torch, weft
     >>> metric = weft.metrics.Personalization(k=2, num_items=3)

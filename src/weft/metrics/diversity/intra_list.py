@@ -74,20 +74,31 @@ class _IntraList(UserAverageTopKMetric):
 
 @register
 class ILD(_IntraList):
-    """Intra-list diversity: the mean distance of the items of a list, over all pairs, averaged over
-    lists. Higher is more diverse.
+    r"""Intra-list diversity: the mean distance of two items of a list, over all pairs, averaged
+    over all lists. Higher is more diverse.
 
-    `distance` of two items: 1 - the cosine of their vectors in `item_vectors` (`"cosine"`); 0 or 1
-    if they have the same or different labels in `item_clusters` (`"category"`); the number of
-    features in `item_features` that one of them has (`"hamming"`); 1 - common features ÷ features
-    of both (`"jaccard"`); 1 - c_ij / √(n_i n_j) with c_ij the train users of both and n_i those of
-    one (`"cooccurrence"`). `users="evaluated"` counts the lists of users with a relevant item only.
+    `distance` of two items is one of: 1 minus the cosine of their vectors v in `item_vectors`
+    (`"cosine"`); 0 for equal and 1 for different labels in `item_clusters` (`"category"`); the
+    number of features in `item_features` that exactly one of the items has (`"hamming"`); 1 minus
+    the common features divided by the features of either (`"jaccard"`); 1 - c / √(n m) with c the
+    train users of both items and n and m those of each (`"cooccurrence"`). `users="evaluated"` uses
+    only the lists of users with a relevant item.
 
-    Edge cases: items without a vector (or with a vector of zeros), items without a label, and for
-    co-occurrence items without train interactions are in no pair; the Jaccard distance of two items
-    without features is 0; lists without a pair are left out.
+    Formula: \mathrm{ILD}_u = \frac{2}{{|L_u|} ({|L_u|} - 1)} \sum_{p < q} \left( 1 - \cos(v_{i_p},
+    v_{i_q}) \right)
 
-    Example: the vectors of the first two items are equal, that of the third is orthogonal:
+    Use: ILD answers how different the items of a list are from each other. Use it to see whether
+    lists are monotonous, with vectors or categories that reflect what users perceive. Do not use
+    the vectors of the evaluated model itself, whose lists are similar by construction. Random lists
+    are the most diverse, so report accuracy next to it; alpha_nDCG combines both.
+
+    Related: ILS, CategoryEntropy, CategoryDiversity, alpha_nDCG, Personalization.
+
+    Edge cases: items without a vector (or with a vector of zeros), items without a label and, for
+    co-occurrence, items without train interactions are in no pair; the Jaccard distance of two
+    items without features is 0; lists without a pair are left out.
+
+    Example: the vectors of the first two items are parallel, and the third is orthogonal to them:
     distances of 0, 1 and 1.
 
     >>> import torch, weft
@@ -110,16 +121,25 @@ class ILD(_IntraList):
 
 @register
 class ILS(_IntraList):
-    """Intra-list similarity: the mean similarity of the items of a list, over all pairs, averaged
-    over lists. Lower is more diverse.
+    r"""Intra-list similarity: the mean similarity of two items of a list, over all pairs, averaged
+    over all lists. Lower is more diverse.
 
     The similarity of two items is 1 minus a `distance`: `"cosine"`, `"category"`, `"jaccard"` or
-    `"cooccurrence"`, each as for ILD, so that ILS is 1 - ILD. `users="evaluated"` counts the lists
-    of users with a relevant item only.
+    `"cooccurrence"`, as for ILD, so that ILS is 1 - ILD. `users="evaluated"` uses only the lists of
+    users with a relevant item.
+
+    Formula: \mathrm{ILS}_u = \frac{2}{{|L_u|} ({|L_u|} - 1)} \sum_{p < q} \cos(v_{i_p}, v_{i_q})
+
+    Use: ILS answers how similar the items of a list are to each other. Use it to compare with work
+    that reports similarities, or to check that a list keeps to one topic. It carries the same
+    information as ILD, so report only one of them. The recommendations for ILD on the choice of
+    vectors apply.
+
+    Related: ILD, CategoryEntropy, CategoryDiversity, DuplicateRate.
 
     Edge cases: as for ILD; lists without a pair are left out.
 
-    Example: of three pairs, one is of the same category.
+    Example: one of three pairs is of the same category.
 
     >>> import torch, weft
     >>> clusters = ["a", "b", "b", "c"]

@@ -18,17 +18,27 @@ from weft.metrics.registry import register
 
 @register
 class SRecall(UserAverageTopKMetric):
-    """Subtopic recall: of the features of a user's relevant items, the share that the relevant
-    items in the list have.
+    r"""Subtopic recall: the share of the features of a user's relevant items that the hits of the
+    list have, averaged over users.
 
-    Items carry sets of features, such as genres. `denominator="catalogue"` divides by all features
-    of the catalogue instead; `numerator="list"` counts the features of all items in the list, so
-    that the value may exceed 1.
+    Items have sets of features F, such as genres. `denominator="catalogue"` divides by the number
+    of all features of the catalogue instead. `numerator="list"` counts the features of all items of
+    the list, so that the value may exceed 1.
 
-    Edge cases: users with relevant items that have no feature are left out (with
-    `denominator="catalogue"` they count 0); items without features add none.
+    Formula: \mathrm{SRecall}_u = \frac{\Big| \bigcup_{i \in L_u \cap R_u} F_i \Big|} {\Big|
+    \bigcup_{i \in R_u} F_i \Big|}
 
-    Example: the relevant items have two genres; the one in the list has the first of them.
+    Use: SRecall answers how many of a user's interests a list serves with relevant items. Use it if
+    one good item for each interest is enough. It ignores positions and repeated features:
+    alpha_nDCG takes both into account. For the variety of lists whether relevant or not, use
+    CategoryDiversity.
+
+    Related: alpha_nDCG, Recall, CategoryDiversity, P_IA, Calibration.
+
+    Edge cases: users with relevant items of which none has a feature are left out (with
+    `denominator="catalogue"` they count 0); items without features add nothing.
+
+    Example: the relevant items have two genres, and the one in the list has the first of them.
 
     >>> import torch, weft
     >>> genres = {0: ["drama"], 1: ["comedy", "drama"], 2: ["horror"]}
