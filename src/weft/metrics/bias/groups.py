@@ -57,23 +57,36 @@ class _HeadAndTail(SummedTopKMetric):
 
 @register
 class PopREO(_HeadAndTail):
-    """Equal opportunity of head and tail: the share of relevant items that are recommended,
-    compared between the two.
+    r"""Equal opportunity of popular items (head) and long-tail items: the share of relevant items
+    that are recommended, compared between the two groups. 0 is fair.
 
-    Per group: relevant items recommended ÷ relevant items, both summed over users; the value is the
-    standard deviation of the two rates over their mean. 0 is fair. `pop_ratio`: the share of all
-    train interactions in the head.
+    The rate of a group is the number of its relevant items that are recommended divided by the
+    number of its relevant items, both summed over users. The value is the standard deviation of the
+    two rates divided by their mean, which is their difference divided by their sum. `pop_ratio` is
+    the share of all train interactions that the head has.
 
-    Border of head and tail: items are ordered by train interactions, highest first, and equally
-    popular ones by item index (columns of the scores, the order of `items=`, or else sorted ids);
-    the head is the shortest prefix that has `pop_ratio` of all interactions. The value changes with
-    the order of equally popular items at the border, under every tie rule (these are for scores).
+    Border of head and tail: items are ordered by train interactions, most popular first, and
+    equally popular items by item index (columns of the scores, the order of `items=`, or else
+    sorted ids). The head is the shortest prefix with at least `pop_ratio` of all interactions. The
+    order of equally popular items at the border affects the value; the rule for ties does not
+    change it, since it concerns scores.
+
+    Formula: \mathrm{PopREO} = \frac{|\rho_{\mathrm{head}} -
+    \rho_{\mathrm{tail}}|}{\rho_{\mathrm{head}} + \rho_{\mathrm{tail}}}, \quad \rho_g =
+    \frac{\sum_{u \in U} {|L_u \cap R_u \cap I_g|}}{\sum_{u \in U} {|R_u \cap I_g|}}
+
+    Use: PopREO answers whether relevant long-tail items are found as often as relevant popular
+    ones. Use it to see whether popularity bias costs users something, while PopRSP and APLT look at
+    exposure alone. The value does not tell which group is favoured, nor how well either is served:
+    a bad model can be fair, so report Recall next to it. For other groups of items, use REO.
+
+    Related: PopRSP, REO, APLT, Recall.
 
     Edge cases: relevant items that are not candidates count in the denominator; undefined if a
-    group has no relevant item, or no relevant item is recommended.
+    group has no relevant item, or if no relevant item is recommended.
 
-    Example: item 0 is the head. Its relevant item is recommended (1/1), one of two in the tail is
-    (1/2): 0.25 / 0.75.
+    Example: item 0 is the head. Its relevant item is recommended (1/1), and one of two relevant
+    items in the tail is (1/2): 0.25 / 0.75.
 
     >>> import torch, weft
     >>> train = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]])
@@ -91,23 +104,37 @@ class PopREO(_HeadAndTail):
 
 @register
 class PopRSP(_HeadAndTail):
-    """Statistical parity of head and tail: the share of candidates that are recommended, compared
-    between the two.
+    r"""Statistical parity of popular items (head) and long-tail items: the share of candidates that
+    are recommended, compared between the two groups. 0 is fair.
 
-    Per group: recommended ÷ candidate (user, item) pairs over all lists; the value is the standard
-    deviation of the two rates over their mean. 0 is fair. `pop_ratio` as for PopREO;
-    `users="evaluated"` counts users with a relevant item only.
+    The rate of a group is the number of its recommended (user, item) pairs divided by the number of
+    its candidate pairs, over all lists; in the formula, U stands for all users, with or without
+    relevant items. The value is the standard deviation of the two rates divided by their mean,
+    which is their difference divided by their sum. `pop_ratio` is the share of all train
+    interactions that the head has. `users="evaluated"` uses only users with a relevant item.
 
-    Border of head and tail: items are ordered by train interactions, highest first, and equally
-    popular ones by item index (columns of the scores, the order of `items=`, or else sorted ids);
-    the head is the shortest prefix that has `pop_ratio` of all interactions. The value changes with
-    the order of equally popular items at the border, under every tie rule (these are for scores).
+    Border of head and tail: items are ordered by train interactions, most popular first, and
+    equally popular items by item index (columns of the scores, the order of `items=`, or else
+    sorted ids). The head is the shortest prefix with at least `pop_ratio` of all interactions. The
+    order of equally popular items at the border affects the value; the rule for ties does not
+    change it, since it concerns scores.
 
-    Edge cases: masked items are not candidates; undefined if a group has no candidate, or nothing
-    is recommended.
+    Formula: \mathrm{PopRSP} = \frac{|\rho_{\mathrm{head}} -
+    \rho_{\mathrm{tail}}|}{\rho_{\mathrm{head}} + \rho_{\mathrm{tail}}}, \quad \rho_g =
+    \frac{\sum_{u \in U} {|L_u \cap I_g|}}{\sum_{u \in U} {|C_u \cap I_g|}}
 
-    Example: item 0 is the head and is recommended (1/1), one of the two tail items is (1/2): 0.25 /
-    0.75.
+    Use: PopRSP answers whether a long-tail item is as likely to be recommended as a popular one,
+    whatever users like. Use it if equal exposure is a goal in itself. Since popular items are
+    relevant more often, an accurate model is rarely fair in this sense: PopREO compares relevant
+    items only. The value does not tell which group is favoured; APLT does.
+
+    Related: PopREO, RSP, APLT, ARP.
+
+    Edge cases: masked items are not candidates; undefined if a group has no candidate, or if
+    nothing is recommended.
+
+    Example: item 0 is the head and is recommended (1/1), and one of the two tail items is (1/2):
+    0.25 / 0.75.
 
     >>> import torch, weft
     >>> train = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]])

@@ -50,16 +50,29 @@ class PopularitySums(Accumulator):
 
 @register
 class PopularityLift(SummedTopKMetric):
-    """How much more popular the recommended items are than those of the users' train interactions:
-    (L - P) / P. 0 is neutral, above 0 the lists are more popular.
+    r"""How much more popular the recommended items are than the items of the users' own train
+    interactions, as a relative difference. 0 is neutral; above 0, the lists are more popular.
 
-    L is the mean over users of the mean number of train interactions of the items of their lists, P
-    that of the items of their own train interactions. With `user_groups`, there is also a value for
-    each group, as `PopularityLift@10[F]`.
+    In the formula, U stands for all users with a list and with train interactions. The bar denotes
+    the mean number of train interactions of the items of the list, and of the items P that the user
+    has in train. With `user_groups`, there is also a value for each group, such as
+    `PopularityLift@10[F]`.
+
+    Formula: \mathrm{PopularityLift} = \frac{\sum_{u \in U} \bar{n}(L_u)}{\sum_{u \in U}
+    \bar{n}(P_u)} - 1, \quad \bar{n}(S) = \frac{1}{|S|} \sum_{i \in S} n_i
+
+    Use: PopularityLift answers whether a model amplifies the users' own taste for popular items.
+    Use it with `user_groups` to compare groups, for example users of niche and of mainstream items.
+    It is the fairer question than ARP if users themselves prefer popular items. Differences between
+    users can cancel out in the total, and the value says nothing about relevance: report accuracy
+    by group next to it.
+
+    Related: ARP, PopularityQuantile, BiasDisparityBD, Calibration, UserMADRanking.
 
     Edge cases: users with an empty list or without train interactions are left out.
 
-    Example: the list has an item of 1 interaction, the user's own item has 2: (1 - 2) / 2.
+    Example: the list has an item with 1 train interaction, and the user's own item has 2: (1 - 2) /
+    2.
 
     >>> import torch, weft
     >>> train = torch.tensor([[1, 0, 0], [1, 1, 0]])

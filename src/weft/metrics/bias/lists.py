@@ -44,19 +44,30 @@ class _PopularityMetric(UserAverageTopKMetric):
 
 @register
 class ACLT(_PopularityMetric):
-    """The number of long-tail items in a list, averaged over all lists.
+    r"""The mean number of long-tail items in a list, over all lists.
 
-    `pop_ratio`: the share of all train interactions in the head. With `tail_ratio` the tail is that
-    share of the items of the catalogue instead, the least popular ones (at least one item).
-    `users="evaluated"` counts the lists of users with a relevant item only.
+    `pop_ratio` is the share of all train interactions that the head has; the other items are the
+    tail. With `tail_ratio`, the tail is that share of the items of the catalogue instead, the least
+    popular ones (at least one item). `users="evaluated"` uses only the lists of users with a
+    relevant item.
 
-    Border of head and tail: items are ordered by train interactions, highest first, and equally
-    popular ones by item index (columns of the scores, the order of `items=`, or else sorted ids);
-    the head is the shortest prefix that has `pop_ratio` of all interactions. The value changes with
-    the order of equally popular items at the border, under every tie rule (these are for scores).
+    Border of head and tail: items are ordered by train interactions, most popular first, and
+    equally popular items by item index (columns of the scores, the order of `items=`, or else
+    sorted ids). The head is the shortest prefix with at least `pop_ratio` of all interactions. The
+    order of equally popular items at the border affects the value; the rule for ties does not
+    change it, since it concerns scores.
+
+    Formula: \mathrm{ACLT}_u = {|L_u \cap I_{\mathrm{tail}}|}
+
+    Use: ACLT answers how many positions of a list go to items outside the mainstream. Use it to
+    measure popularity bias if lists have k items; for lists of different lengths or several
+    cut-offs, APLT is easier to compare. It counts tail items whether or not they are relevant:
+    PopREO shows whether relevant tail items are found.
+
+    Related: APLT, ARP, PopREO, ItemCoverage.
 
     Edge cases: an empty list counts 0; items without train interactions are in the tail; if train
-    is empty all items are in the tail.
+    is empty, all items are in the tail.
 
     Example: item 0 has 4 of 5 train interactions and is the head; the list holds one tail item.
 
@@ -94,19 +105,31 @@ class ACLT(_PopularityMetric):
 
 @register
 class APLT(ACLT):
-    """The share of long-tail items in a list, averaged over all lists.
+    r"""The share of long-tail items in a list, averaged over all lists.
 
-    `denominator="list"` divides by the length of the list instead of k. `pop_ratio`,
-    `tail_ratio` and `users` as for ACLT.
+    `denominator="list"` divides by the length of the list instead of k. `pop_ratio`, `tail_ratio`
+    and `users` are those of ACLT.
 
-    Border of head and tail: items are ordered by train interactions, highest first, and equally
-    popular ones by item index (columns of the scores, the order of `items=`, or else sorted ids);
-    the head is the shortest prefix that has `pop_ratio` of all interactions. The value changes with
-    the order of equally popular items at the border, under every tie rule (these are for scores).
+    Border of head and tail: items are ordered by train interactions, most popular first, and
+    equally popular items by item index (columns of the scores, the order of `items=`, or else
+    sorted ids). The head is the shortest prefix with at least `pop_ratio` of all interactions. The
+    order of equally popular items at the border affects the value; the rule for ties does not
+    change it, since it concerns scores.
+
+    Formula: \mathrm{APLT}_u = \frac{|L_u \cap I_{\mathrm{tail}}|}{k}
+
+    Use: APLT answers which part of the recommendations goes to items outside the mainstream. Use it
+    as the standard measure of long-tail exposure, and compare it with the tail's share of the train
+    interactions, 1 - `pop_ratio`. The value depends on where the tail begins, so report
+    `pop_ratio`; ARP and PopularityQuantile need no border. Tail items need not be relevant: PopREO
+    covers that.
+
+    Related: ACLT, ARP, PopularityQuantile, PopREO, Gini.
 
     Edge cases: an empty list counts 0.
 
-    Example: item 0 has 4 of 5 train interactions and is the head; one of two items is in the tail.
+    Example: item 0 has 4 of 5 train interactions and is the head; one of the two items of the list
+    is in the tail.
 
     >>> import torch, weft
     >>> train = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]])
@@ -137,13 +160,23 @@ class APLT(ACLT):
 
 @register
 class ARP(_PopularityMetric):
-    """The average popularity of the recommended items: the mean number of train interactions over a
-    list, averaged over lists.
+    r"""The average popularity of recommended items: the mean number of train interactions of the
+    items of a list, averaged over all lists. Lower means less popular items.
 
-    `users="evaluated"` counts the lists of users with a relevant item only; `unseen` is the
-    popularity of an item without train interactions, or `"skip"`, which leaves such items out, and
-    lists without another item. `normalize` divides by the train interactions
+    `unseen` is the popularity of an item without train interactions; with `"skip"`, such items are
+    left out, and so are lists without another item. `normalize` divides by the train interactions
     of all items (`"interactions"`) or by those of the most popular item (`"max"`).
+    `users="evaluated"` uses only the lists of users with a relevant item.
+
+    Formula: \mathrm{ARP}_u = \frac{1}{|L_u|} \sum_{i \in L_u} n_i
+
+    Use: ARP answers how popular the recommended items are. Use it to compare models on one data
+    set; values of different data sets need `normalize` or PopularityQuantile. A few bestsellers
+    dominate the mean: PopularityQuantile and APLT are robust against that. A high value need not be
+    bias, if users themselves prefer popular items; PopularityLift compares lists with the users'
+    own history.
+
+    Related: PopularityLift, PopularityQuantile, APLT, MIUF, Gini.
 
     Edge cases: empty lists are left out; undefined with `normalize` if train is empty.
 
@@ -196,14 +229,24 @@ class ARP(_PopularityMetric):
 
 @register
 class PopularityQuantile(_PopularityMetric):
-    """The mean rank of the items of a list by popularity, from 0 (least popular) to 1 (the most),
-    averaged over lists.
+    r"""The mean popularity rank of the items of a list, from 0 (least popular) to 1 (most popular),
+    averaged over all lists. Lower means less popular items.
 
-    Ranks are those among the items with train interactions, by ascending popularity, over their
-    number; equally popular items have their mean rank. `users="evaluated"` counts the lists of
-    users with a relevant item only.
+    The M items with train interactions have ranks t from 1 to M, the most popular item last;
+    equally popular items share their mean rank. Items without train interactions have rank 0.
+    `users="evaluated"` uses only the lists of users with a relevant item.
 
-    Edge cases: items without train interactions have 0; empty lists are left out.
+    Formula: \mathrm{PopularityQuantile}_u = \frac{1}{|L_u|} \sum_{i \in L_u} \frac{t_i}{M}
+
+    Use: PopularityQuantile answers where the recommended items are in the ranking by popularity.
+    Use it instead of ARP to compare data sets, or if a few bestsellers dominate ARP. Since most
+    items of a catalogue are rarely used, values close to 1 are normal for good models; compare
+    models with each other rather than with 0.5. To compare lists with the users' own history, use
+    PopularityLift.
+
+    Related: ARP, PopularityLift, APLT, MIUF.
+
+    Edge cases: items without train interactions count 0; empty lists are left out.
 
     Example: items 0 and 1 have 3 and 1 train interactions, ranks 2 and 1 of 2: (2/2 + 1/2) / 2.
 
