@@ -78,17 +78,27 @@ class _BiasDisparity(SummedMetric):
 
 @register
 class BiasDisparityBS(_BiasDisparity):
-    """Bias in the source: the share of a group's train interactions on a cluster, relative to the
-    cluster's share of the catalogue.
+    r"""Bias in the source data: the share of a user group's train interactions that fall on an item
+    cluster, divided by the cluster's share of the catalogue. 1 is neutral.
 
-    For each user group g and item cluster c: (share of g's train interactions on c) ÷ (share of the
-    catalogue's items in c). 1 is neutral. It does not depend on the model.
+    There is a value for each user group g and item cluster c. In the formula, M is the number of
+    train interactions of g with items of c. The value does not depend on the model.
+
+    Formula: \mathrm{BiasDisparityBS} = \frac{M_{gc}}{\sum_{b} M_{gb}} \Big/ \frac{|I_c|}{\sum_{b}
+    {|I_b|}}
+
+    Use: BiasDisparityBS answers which clusters a group of users prefers in the train data. Use it
+    as the baseline of BiasDisparityBR and BiasDisparityBD, which tell what a model makes of that
+    preference. It describes users and data, so it cannot tell whether a model is fair. Clusters
+    with few items in the catalogue give extreme values.
+
+    Related: BiasDisparityBD, BiasDisparityBR, PopularityLift.
 
     Edge cases: each (user, item) pair of train counts once; users and items without a label are
     left out of both shares; undefined for a group without train interactions.
 
-    Example: two clusters of one item each; all of F's interactions fall on item 0, two of M's three
-    on item 1.
+    Example: there are two clusters of one item each. All interactions of F fall on item 0, and two
+    of the three interactions of M on item 1.
 
     >>> import torch, weft
     >>> train = torch.tensor([[1, 0], [1, 1], [0, 1]])
@@ -113,16 +123,26 @@ class BiasDisparityBS(_BiasDisparity):
 
 @register
 class BiasDisparityBR(TopKMetric, _BiasDisparity):
-    """Bias in the recommendations: the share of a group's recommendations from a cluster, relative
-    to the cluster's share of the catalogue.
+    r"""Bias in the recommendations: the share of a user group's recommendations that come from an
+    item cluster, divided by the cluster's share of the catalogue. 1 is neutral.
 
-    For each user group g and item cluster c: (share of the positions of g's lists with an item of
-    c) ÷ (share of the catalogue's items in c). 1 is neutral.
+    There is a value for each user group g and item cluster c. In the formula, M is the number of
+    positions in the lists of g with an item of c.
+
+    Formula: \mathrm{BiasDisparityBR} = \frac{M_{gc}}{\sum_{b} M_{gb}} \Big/ \frac{|I_c|}{\sum_{b}
+    {|I_b|}}
+
+    Use: BiasDisparityBR answers how much more of a cluster a group of users is recommended than the
+    catalogue offers. Use it to find groups that are steered to certain clusters. A value far from 1
+    may just follow the users' own preference: BiasDisparityBD relates it to the train data. All
+    positions count alike; AWRF weighs the first ones more.
+
+    Related: BiasDisparityBD, BiasDisparityBS, RSP, AWRF.
 
     Edge cases: all lists count; users and items without a label are left out of both shares;
     undefined for a group that is recommended no item with a label.
 
-    Example: two clusters of one item each; F is recommended item 0.
+    Example: there are two clusters of one item each, and F is recommended item 0.
 
     >>> import torch, weft
     >>> metric = weft.metrics.BiasDisparityBR(k=1, user_groups=["F"], item_clusters=["a", "b"])
@@ -143,16 +163,27 @@ class BiasDisparityBR(TopKMetric, _BiasDisparity):
 
 @register
 class BiasDisparityBD(BiasDisparityBR):
-    """Bias disparity: the change from the bias of the train interactions to that of the
-    recommendations, (BR - BS) / BS.
+    r"""Bias disparity: the relative change from the bias in the train interactions
+    (BiasDisparityBS) to the bias in the recommendations (BiasDisparityBR). 0 is neutral.
 
-    For each user group and item cluster. 0 keeps the bias, above 0 strengthens it, -1 removes the
-    cluster from the group's lists.
+    There is a value for each user group g and item cluster c. 0 means that the lists keep the
+    group's bias, a value above 0 that they strengthen it, and -1 that the cluster is missing from
+    the group's lists.
 
-    Edge cases: undefined where BS is 0, or BS or BR is undefined.
+    Formula: \mathrm{BiasDisparityBD} = \frac{\mathrm{BR}_{gc} - \mathrm{BS}_{gc}}{\mathrm{BS}_{gc}}
 
-    Example: BS is 2/3 for item 0 (one of three interactions, half of the catalogue), BR is 2: (2 -
-    2/3) / (2/3).
+    Use: BiasDisparityBD answers whether a model amplifies or weakens the preferences that groups of
+    users have in the train data. Use it to find stereotyping, for example if a small preference of
+    one gender becomes a large one. It takes the train data as the norm, so it does not notice bias
+    that is already in the data: look at BiasDisparityBS and BiasDisparityBR. Where a group has few
+    train interactions with a cluster, values are large by chance.
+
+    Related: BiasDisparityBR, BiasDisparityBS, PopularityLift, Calibration.
+
+    Edge cases: undefined where BS is 0, or where BS or BR is undefined.
+
+    Example: BS is 2/3 for item 0 (one of three interactions, half of the catalogue), and BR is 2:
+    (2 - 2/3) / (2/3).
 
     >>> import torch, weft
     >>> train = torch.tensor([[1, 1], [0, 1]])

@@ -90,19 +90,34 @@ class _ExpectedExposure(UserAverageTopKMetric):
 
 @register
 class ExpectedExposureLoss(_ExpectedExposure):
-    """EE-L, the squared distance of the exposure of items from their target: Σ_i (e_i - e*_i)²,
-    averaged over users.
+    r"""EE-L: the squared distance between the exposure of items in a list and their target
+    exposure, averaged over users. Lower is better.
 
-    e_i is the `weight` of the position of item i in the list, 0 if it is not in it. In the target,
-    all orders with the |R| relevant items first are equally likely: relevant items have the mean
-    weight of the first |R| positions, others the mean weight of all further ones up to N, the
-    number of items in the catalogue. `weight` of position r: 1 (`"uniform"`), p^(r - 1)
-    (`"geometric"`), 1 / log2(r + 1) (`"log"`) or 1/r (`"reciprocal"`). EE-L is EE-D - 2 EE-R + Σ
-    e*²; a single order cannot reach the target of items that share it, so that 0 is not reached.
+    The exposure e of an item is the `weight` of its position in the list, and 0 if it is not in the
+    list. In the target, all orders with the |R| relevant items first are equally likely: relevant
+    items have the mean weight of the first |R| positions, and other items the mean weight of all
+    further positions, up to the number of items in the catalogue. `weight` of position r is 1
+    (`"uniform"`), p^(r - 1) (`"geometric"`), 1 / log2(r + 1) (`"log"`) or 1/r (`"reciprocal"`). In
+    the formula, w are the default weights and t is the target.
 
-    Edge cases: an empty list has no exposure.
+    EE-L is EE-D - 2 EE-R plus the sum of the squared targets. A single list cannot give items that
+    share a target the same exposure, so 0 is not reached in general.
 
-    Example: of two items the relevant one is listed: e and e* are (1, 0) and (1, 1/2).
+    Formula: \text{EE-L}_u = \sum_{i \in I} (e_{ui} - t_{ui})^2, \quad e_{ui} = w_p \text{ for } i =
+    i_p, \quad w_p = 0.5^{p-1}
+
+    Use: ExpectedExposureLoss answers how far the attention that items get is from giving equally
+    relevant items the same attention. Use it for stochastic rankers and to compare models on the
+    same users. With one fixed list per user it mostly follows accuracy, since no list can share
+    attention equally; nDCG is easier to read then. For groups of items rather than single items,
+    use AWRF.
+
+    Related: ExpectedExposureRelevance, ExpectedExposureDisparity, AWRF, nDCG.
+
+    Edge cases: an empty list gives no exposure.
+
+    Example: of two items, the relevant one is in the list: the exposures are (1, 0) and the targets
+    (1, 1/2).
 
     >>> import torch, weft
     >>> metric = weft.metrics.ExpectedExposureLoss(k=1, num_items=2)
@@ -122,14 +137,25 @@ class ExpectedExposureLoss(_ExpectedExposure):
 
 @register
 class ExpectedExposureDisparity(_ExpectedExposure):
-    """EE-D, how unequally exposure is spread over items: Σ_i e_i², averaged over users.
+    r"""EE-D: how unequally exposure is spread over the items, as the sum of squared exposures of a
+    list, averaged over users. Lower is more equal.
 
-    e_i is the `weight` of the position of item i in the list, as for ExpectedExposureLoss. With one
-    list per user, it depends on the length of the list alone.
+    The exposure e of an item is the `weight` of its position in the list, as for
+    ExpectedExposureLoss. With one list per user, the value depends only on the length of the list.
+
+    Formula: \text{EE-D}_u = \sum_{i \in I} e_{ui}^2, \quad e_{ui} = w_p \text{ for } i = i_p, \quad
+    w_p = 0.5^{p-1}
+
+    Use: ExpectedExposureDisparity is a part of ExpectedExposureLoss, the part that does not depend
+    on relevance. Use it next to ExpectedExposureRelevance to see why the loss changes. With one
+    list per user it is the same for all models that fill k positions, so it cannot rank them: use
+    Gini for the spread of exposure over the items of the catalogue.
+
+    Related: ExpectedExposureLoss, ExpectedExposureRelevance, Gini, AWRF.
 
     Edge cases: an empty list counts 0.
 
-    Example: weights 1 and 1/2 of two positions: 1 + 1/4.
+    Example: the weights of the two positions are 1 and 1/2: 1 + 1/4.
 
     >>> import torch, weft
     >>> metric = weft.metrics.ExpectedExposureDisparity(k=2, num_items=3)
@@ -147,13 +173,25 @@ class ExpectedExposureDisparity(_ExpectedExposure):
 
 @register
 class ExpectedExposureRelevance(_ExpectedExposure):
-    """EE-R, how much exposure goes to relevant items: Σ_i e_i e*_i, averaged over users.
+    r"""EE-R: how much exposure goes to relevant items, as the sum over items of exposure times
+    target exposure, averaged over users. Higher is better.
 
-    The exposure e, its target e* and `weight` are those of ExpectedExposureLoss.
+    The exposure e, its target t and `weight` are those of ExpectedExposureLoss.
+
+    Formula: \text{EE-R}_u = \sum_{i \in I} e_{ui} \, t_{ui}, \quad e_{ui} = w_p \text{ for } i =
+    i_p, \quad w_p = 0.5^{p-1}
+
+    Use: ExpectedExposureRelevance answers how much of the users' attention relevant items get. Use
+    it next to ExpectedExposureDisparity to see why ExpectedExposureLoss changes. It is a measure of
+    accuracy rather than of fairness, and its upper limit depends on the number of relevant items:
+    to compare accuracy alone, use nDCG or RBP.
+
+    Related: ExpectedExposureLoss, ExpectedExposureDisparity, RBP, nDCG.
 
     Edge cases: an empty list counts 0.
 
-    Example: of two items the relevant one is listed: e and e* are (1, 0) and (1, 1/2).
+    Example: of two items, the relevant one is in the list: the exposures are (1, 0) and the targets
+    (1, 1/2).
 
     >>> import torch, weft
     >>> metric = weft.metrics.ExpectedExposureRelevance(k=1, num_items=2)
@@ -170,19 +208,31 @@ class ExpectedExposureRelevance(_ExpectedExposure):
 
 @register
 class AWRF(UserAverageTopKMetric):
-    """Attention-weighted rank fairness: 1 minus the Jensen-Shannon divergence, in bits, of the
-    exposure of item clusters in a list and their shares of the catalogue, averaged over lists. 1 is
-    fair.
+    r"""Attention-weighted rank fairness: 1 minus the Jensen-Shannon divergence, in bits, between
+    the exposure of item clusters in a list and their shares of the catalogue, averaged over all
+    lists. 1 is fair.
 
-    The exposure of a cluster is the sum of the weights of its positions. `weight` of position r: 1
-    (`"uniform"`), p^(r - 1) (`"geometric"`), 1 / log2(r + 1) (`"log"`) or 1/r (`"reciprocal"`).
-    `users="evaluated"` counts the lists of users with a relevant item only.
+    The exposure of a cluster is the sum of the weights of its positions in the list. In the
+    formula, q is the cluster's share of the exposure and t its share of the catalogue. `weight` of
+    position r is 1 (`"uniform"`), p^(r - 1) (`"geometric"`), 1 / log2(r + 1) (`"log"`, the default)
+    or 1/r (`"reciprocal"`). `users="evaluated"` uses only the lists of users with a relevant item.
+
+    Formula: \mathrm{AWRF}_u = 1 - \frac{1}{2} \sum_{c} \left( q_{uc} \, \log_2 \frac{2 \,
+    q_{uc}}{q_{uc} + t_c} + t_c \, \log_2 \frac{2 \, t_c}{q_{uc} + t_c} \right)
+
+    Use: AWRF answers whether clusters of items, such as providers, get attention in lists in
+    proportion to their size. Use it if the first positions matter more than the rest; RSP counts
+    all positions alike. It asks each single list to be fair, which short lists cannot be if there
+    are many clusters, so compare models at the same k. It ignores relevance: REO compares relevant
+    items only.
+
+    Related: RSP, REO, ExpectedExposureLoss, Gini, BiasDisparityBR.
 
     Edge cases: items without a label are left out of both shares; lists without an item that has a
     label are left out.
 
-    Example: each of two clusters has half of the catalogue, and the list an item of one: 1 - (1/2
-    log2(4/3) + 1/4 log2(2/3) + 1/4).
+    Example: each of two clusters has half of the catalogue, and the list has an item of one: 1 -
+    (1/2 log2(4/3) + 1/4 log2(2/3) + 1/4).
 
     >>> import torch, weft
     >>> metric = weft.metrics.AWRF(k=1, item_clusters=["a", "b"])
