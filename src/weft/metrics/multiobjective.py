@@ -112,17 +112,28 @@ def _is_list(values: Any) -> bool:
 
 @register
 class EucDistance(_ObjectivePoint):
-    """The distance of the model's point from the ideal one: √Σ (value - utopia)² over
-    `metric_names`.
+    r"""The Euclidean distance between the values of several metrics and their ideal values. Lower
+    is better.
 
-    `utopia_points` holds the best value of each metric. `scope="users"` is the distance of each
-    user's own values, averaged over users with a relevant item. Parameters of the metrics nest:
+    `metric_names` are the metrics, with values x in the formula, and `utopia_points` are their
+    ideal values z. `scope="users"` computes the distance from the values of each user and averages
+    it over users with a relevant item. Parameters of the metrics nest:
     `metric_names=[nDCG(gain=linear), EPC]`.
 
-    Edge cases: undefined if one of the values is; with `scope="users"` users with an undefined
-    value are left out.
+    Formula: \mathrm{EucDistance} = \sqrt{\sum_{j} (x_j - z_j)^2}
 
-    Example: precision 1/2 and recall 1 are half a unit from (1, 1).
+    Use: EucDistance answers which model is the best compromise between several goals, if an ideal
+    value is known for each. Use it to select one of several Pareto-optimal models. The metric with
+    the widest range of values dominates the distance, so combine metrics on similar scales, and do
+    not set ideal values that no model can reach. To see the trade-off itself, report the metrics
+    separately; Hypervolume measures from the worst acceptable values instead.
+
+    Related: Hypervolume, F1.
+
+    Edge cases: undefined if one of the values is undefined; with `scope="users"`, users with an
+    undefined value are left out.
+
+    Example: a precision of 1/2 and a recall of 1 are half a unit from (1, 1).
 
     >>> import torch, weft
     >>> names = ["Precision", "Recall"]
@@ -157,19 +168,30 @@ class EucDistance(_ObjectivePoint):
 
 @register
 class Hypervolume(_ObjectivePoint):
-    """The volume between the model's point and the worst acceptable one: Π max(0, gap) over
-    `metric_names`.
+    r"""The volume between the values of several metrics and their worst acceptable values: the
+    product of the gaps. Higher is better.
 
-    `nadir_points` holds the worst acceptable value of each metric; each gap is taken in the
-    metric's own direction, unless `higher_is_better` (a list of True and False) is given.
-    `scope="users"` is the volume of each user's own values, averaged over users with a relevant
-    item.
+    `metric_names` are the metrics, with values x in the formula, and `nadir_points` are their worst
+    acceptable values z. Each gap is taken in the direction in which the metric is better (the sign
+    σ is 1 for higher and -1 for lower), unless `higher_is_better` (a list of True and False) is
+    given. A gap on the wrong side counts 0. `scope="users"` computes the volume from the values of
+    each user and averages it over users with a relevant item.
 
-    Edge cases: undefined if one of the values is; with `scope="users"` users with an undefined
-    value are left out. A metric without a direction is refused, unless `higher_is_better` gives
-    one.
+    Formula: \mathrm{Hypervolume} = \prod_{j} \max\left( 0, \; \sigma_j (x_j - z_j) \right)
 
-    Example: precision 1/2 and recall 1 span a rectangle with (0, 0).
+    Use: Hypervolume answers how much a model gains in several goals at once over minimal
+    requirements. Use it to compare models that must not fail in any goal, since one failed goal
+    makes it 0. The product favours balanced models and depends on `nadir_points`, so choose these
+    before looking at the results. If ideal values are known rather than minimal ones, use
+    EucDistance.
+
+    Related: EucDistance, F1.
+
+    Edge cases: undefined if one of the values is undefined; with `scope="users"`, users with an
+    undefined value are left out. A metric without a direction is refused, unless `higher_is_better`
+    gives one.
+
+    Example: a precision of 1/2 and a recall of 1 span a rectangle with (0, 0).
 
     >>> import torch, weft
     >>> names = ["Precision", "Recall"]
