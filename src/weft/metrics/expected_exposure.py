@@ -103,8 +103,8 @@ class ExpectedExposureLoss(_ExpectedExposure):
     EE-L is EE-D - 2 EE-R plus the sum of the squared targets. A single list cannot give items that
     share a target the same exposure, so 0 is not reached in general.
 
-    Formula: \text{EE-L}_u = \sum_{i \in I} (e_{ui} - t_{ui})^2, \quad e_{ui} = w_p \text{ for } i =
-    i_p, \quad w_p = 0.5^{p-1}
+    Formula: \mathrm{ExpectedExposureLoss}_u = \sum_{i \in I} (e_{ui} - t_{ui})^2, \quad e_{ui} =
+    w_p \text{ for } i = i_p, \quad w_p = 0.5^{p-1}
 
     Use: ExpectedExposureLoss answers how far the attention that items get is from giving equally
     relevant items the same attention. Use it for stochastic rankers and to compare models on the
@@ -143,8 +143,8 @@ class ExpectedExposureDisparity(_ExpectedExposure):
     The exposure e of an item is the `weight` of its position in the list, as for
     ExpectedExposureLoss. With one list per user, the value depends only on the length of the list.
 
-    Formula: \text{EE-D}_u = \sum_{i \in I} e_{ui}^2, \quad e_{ui} = w_p \text{ for } i = i_p, \quad
-    w_p = 0.5^{p-1}
+    Formula: \mathrm{ExpectedExposureDisparity}_u = \sum_{i \in I} e_{ui}^2, \quad e_{ui} = w_p
+    \text{ for } i = i_p, \quad w_p = 0.5^{p-1}
 
     Use: ExpectedExposureDisparity is a part of ExpectedExposureLoss, the part that does not depend
     on relevance. Use it next to ExpectedExposureRelevance to see why the loss changes. With one
@@ -178,8 +178,8 @@ class ExpectedExposureRelevance(_ExpectedExposure):
 
     The exposure e, its target t and `weight` are those of ExpectedExposureLoss.
 
-    Formula: \text{EE-R}_u = \sum_{i \in I} e_{ui} \, t_{ui}, \quad e_{ui} = w_p \text{ for } i =
-    i_p, \quad w_p = 0.5^{p-1}
+    Formula: \mathrm{ExpectedExposureRelevance}_u = \sum_{i \in I} e_{ui} \, t_{ui}, \quad e_{ui} =
+    w_p \text{ for } i = i_p, \quad w_p = 0.5^{p-1}
 
     Use: ExpectedExposureRelevance answers how much of the users' attention relevant items get. Use
     it next to ExpectedExposureDisparity to see why ExpectedExposureLoss changes. It is a measure of

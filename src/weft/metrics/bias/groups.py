@@ -60,7 +60,7 @@ class PopREO(_HeadAndTail):
     r"""Equal opportunity of popular items (head) and long-tail items: the share of relevant items
     that are recommended, compared between the two groups. 0 is fair.
 
-    The rate of a group is the number of its relevant items that are recommended divided by the
+    The rate x of a group is the number of its relevant items that are recommended divided by the
     number of its relevant items, both summed over users. The value is the standard deviation of the
     two rates divided by their mean, which is their difference divided by their sum. `pop_ratio` is
     the share of all train interactions that the head has.
@@ -71,9 +71,9 @@ class PopREO(_HeadAndTail):
     order of equally popular items at the border affects the value; the rule for ties does not
     change it, since it concerns scores.
 
-    Formula: \mathrm{PopREO} = \frac{|\rho_{\mathrm{head}} -
-    \rho_{\mathrm{tail}}|}{\rho_{\mathrm{head}} + \rho_{\mathrm{tail}}}, \quad \rho_g =
-    \frac{\sum_{u \in U} {|L_u \cap R_u \cap I_g|}}{\sum_{u \in U} {|R_u \cap I_g|}}
+    Formula: \mathrm{PopREO} = \frac{|x_{\mathrm{head}} - x_{\mathrm{tail}}|}{x_{\mathrm{head}} +
+    x_{\mathrm{tail}}}, \quad x_g = \frac{\sum_{u \in U} {|L_u \cap R_u \cap I_g|}}{\sum_{u \in U}
+    {|R_u \cap I_g|}}
 
     Use: PopREO answers whether relevant long-tail items are found as often as relevant popular
     ones. Use it to see whether popularity bias costs users something, while PopRSP and APLT look at
@@ -107,8 +107,8 @@ class PopRSP(_HeadAndTail):
     r"""Statistical parity of popular items (head) and long-tail items: the share of candidates that
     are recommended, compared between the two groups. 0 is fair.
 
-    The rate of a group is the number of its recommended (user, item) pairs divided by the number of
-    its candidate pairs, over all lists; in the formula, U stands for all users, with or without
+    The rate x of a group is the number of its recommended (user, item) pairs divided by the number
+    of its candidate pairs, over all lists; in the formula, U stands for all users, with or without
     relevant items. The value is the standard deviation of the two rates divided by their mean,
     which is their difference divided by their sum. `pop_ratio` is the share of all train
     interactions that the head has. `users="evaluated"` uses only users with a relevant item.
@@ -119,9 +119,9 @@ class PopRSP(_HeadAndTail):
     order of equally popular items at the border affects the value; the rule for ties does not
     change it, since it concerns scores.
 
-    Formula: \mathrm{PopRSP} = \frac{|\rho_{\mathrm{head}} -
-    \rho_{\mathrm{tail}}|}{\rho_{\mathrm{head}} + \rho_{\mathrm{tail}}}, \quad \rho_g =
-    \frac{\sum_{u \in U} {|L_u \cap I_g|}}{\sum_{u \in U} {|C_u \cap I_g|}}
+    Formula: \mathrm{PopRSP} = \frac{|x_{\mathrm{head}} - x_{\mathrm{tail}}|}{x_{\mathrm{head}} +
+    x_{\mathrm{tail}}}, \quad x_g = \frac{\sum_{u \in U} {|L_u \cap I_g|}}{\sum_{u \in U} {|C_u \cap
+    I_g|}}
 
     Use: PopRSP answers whether a long-tail item is as likely to be recommended as a popular one,
     whatever users like. Use it if equal exposure is a goal in itself. Since popular items are

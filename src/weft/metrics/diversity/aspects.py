@@ -88,7 +88,7 @@ class alpha_nDCG(_RepeatedAspectMetric):  # noqa: N801 - its name in other tools
     index, as ndeval takes the last document id. The greedy list is not always the best list, so
     values above 1 are possible.
 
-    Formula: \alpha\text{-nDCG}_u = \frac{D(L_u)}{D(G_u)}, \quad D(L) = \sum_{p:\, i_p \in R_u} d_p
+    Formula: \text{alpha-nDCG}_u = \frac{D(L_u)}{D(G_u)}, \quad D(L) = \sum_{p:\, i_p \in R_u} d_p
     \sum_{f \in F_{i_p}} (1 - \alpha)^{m_p(f)}
 
     Use: alpha_nDCG answers whether the first positions hold relevant items that cover different
