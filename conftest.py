@@ -1,8 +1,13 @@
 """Set-up of all tests: examples in docstrings and documents, parallel processes, the fast tier."""
 
 import os
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import filelock
 import hypothesis
 import pytest
 from sybil import Sybil
@@ -80,11 +85,37 @@ def pytest_collection_modifyitems(config, items):
         items.sort(key=lambda item: -num_slow[item.path])
 
 
+@pytest.fixture(scope="session")
+def demo_folder(tmp_path_factory):
+    """The folder that `weft demo` writes, made once for all processes, and what it prints."""
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    folder = shared / "demo"
+    with filelock.FileLock(shared / "demo.lock"):
+        if not folder.exists():
+            folder.mkdir()
+            completed = subprocess.run(
+                [sys.executable, "-m", "weft", "demo"],
+                cwd=folder,
+                env={**os.environ, "COLUMNS": "80"},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            (folder / "output.txt").write_text(completed.stdout, encoding="utf-8")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def in_an_empty_folder(tmp_path_factory, request):
-    """Change to an empty folder, because examples may write files."""
+    """Change to an empty folder, or to that of `weft demo` if the page changes to it."""
+    folder = tmp_path_factory.mktemp("docs")
+    page = request.path
+    if re.search(r"^(\$ )?cd weft-demo$", page.read_text(encoding="utf-8"), re.MULTILINE):
+        shutil.copytree(request.getfixturevalue("demo_folder") / "weft-demo", folder / "weft-demo")
+        folder /= "weft-demo"
     patch = pytest.MonkeyPatch()
-    patch.chdir(tmp_path_factory.mktemp("docs"))
+    patch.chdir(folder)
     yield
     patch.undo()
 

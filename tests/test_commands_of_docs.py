@@ -27,7 +27,7 @@ WEFT_COMMANDS = {
     page: [
         command
         for command in find_commands(page)
-        if command.words[0] in ("weft", "echo") and not command.is_for_engine
+        if command.words[0] in ("weft", "echo", "cd") and not command.is_for_engine
     ]
     for page in PAGES
 }
@@ -58,19 +58,26 @@ def expect_lines(command, output):
 
 
 @pytest.mark.parametrize("page", [page for page, commands in WEFT_COMMANDS.items() if commands])
-def test_commands_print_what_the_page_shows(page, tmp_path, monkeypatch):
+def test_commands_print_what_the_page_shows(page, tmp_path, monkeypatch, demo_folder):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
+    commands = WEFT_COMMANDS[page]
     if page == "README.md":  # its commands run on the files of the demo
-        assert run_weft(["demo"]).code == 0
+        shutil.copytree(demo_folder / "weft-demo", tmp_path / "weft-demo")
         monkeypatch.chdir(tmp_path / "weft-demo")
+    elif [command.text for command in commands[:2]] == ["weft demo", "cd weft-demo"]:
+        shutil.copytree(demo_folder / "weft-demo", tmp_path / "weft-demo")
+        expect_lines(commands[0], (demo_folder / "output.txt").read_text(encoding="utf-8"))
+        commands = commands[1:]
     else:
         prepare_folder(page, tmp_path)
-    commands = WEFT_COMMANDS[page]
     code = 0
     for command, following in zip(commands, [*commands[1:], None]):
         if command.words[0] == "echo":
             assert command.text == "echo $?" and command.output == (str(code),), page
+            continue
+        if command.words[0] == "cd":
+            monkeypatch.chdir(command.words[1])
             continue
         completed = run_weft(command.words[1:])
         code = completed.code
@@ -91,7 +98,7 @@ def test_every_command_is_in_a_block_that_is_run():
                     "runs-on:" in block  # test_the_workflow_of_the_page_runs
                 ), f"{page}: a command in a block of {language!r}:\n{block}"
     programs = {command.words[0] for page in PAGES for command in find_commands(page)}
-    assert programs == {"weft", "echo", "torchrun", "pip"}
+    assert programs == {"weft", "echo", "cd", "torchrun", "pip"}
 
 
 def test_the_pages_show_every_command():
@@ -134,6 +141,9 @@ def test_every_extra_that_a_page_names_exists(page):
     assert extras <= project["optional-dependencies"].keys()
     for file in re.findall(r"pip install -c (\S+)", text):
         assert (ROOT / file).exists(), f"{page} names {file}"
+    pins = (ROOT / "constraints.txt").read_text().splitlines()
+    for pin in re.findall(r"pip install (torch==\S+)", text):
+        assert pin in pins, f"{page} names {pin}"
 
 
 def test_the_errors_of_the_configuration_page(tmp_path, monkeypatch):
