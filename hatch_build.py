@@ -1,10 +1,12 @@
 """Compile the native loops when a wheel is built, if there is a C++ compiler.
 
-Without one, Weft is complete but slower."""
+Without a compiler, on Windows, and with the environment variable WEFT_WITHOUT_NATIVE=1, the wheel
+is pure Python: Weft is complete but slower."""
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -29,6 +31,30 @@ FLAGS = [
 ]
 
 
+def find_compiler() -> list[str] | None:
+    """Return the command of the C++ compiler, None if the wheel is to be pure Python."""
+    if os.environ.get("WEFT_WITHOUT_NATIVE", "0") != "0" or sys.platform == "win32":
+        return None
+    if command := os.environ.get("CXX", "").split():
+        return command
+    names = ("c++", "g++", "clang++")
+    return next(([name] for name in names if shutil.which(name)), None)
+
+
+def architecture_flags() -> list[str]:
+    """Return the flags of the processor to compile for, which cibuildwheel sets on macOS."""
+    return os.environ.get("ARCHFLAGS", "").split() if sys.platform == "darwin" else []
+
+
+def platform_tag() -> str:
+    """Return the platform tag of a wheel, such as linux_x86_64.
+
+    The library has code for one processor, also if the interpreter is a universal build of macOS.
+    """
+    tag = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    return tag.replace("universal2", platform.machine())
+
+
 class NativeLoops(BuildHookInterface):
     """Adds `_native.so` to the wheel; an editable install gets it in the source folder."""
 
@@ -37,13 +63,8 @@ class NativeLoops(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile the library before the files of a wheel are collected."""
-        compiler = (
-            os.environ.get("CXX")
-            or shutil.which("c++")
-            or shutil.which("g++")
-            or shutil.which("clang++")
-        )
-        if compiler is None or sys.platform == "win32":
+        compiler = find_compiler()
+        if compiler is None:
             self.app.display_warning(
                 "no C++ compiler: Weft will use NumPy instead of its native loops"
             )
@@ -54,8 +75,9 @@ class NativeLoops(BuildHookInterface):
         # Written under another name first: a library in use keeps its old content.
         compiled = library.with_suffix(".new")
         command = [
-            *compiler.split(),
+            *compiler,
             *FLAGS,
+            *architecture_flags(),
             "-o",
             str(compiled),
             *map(str, sorted(folder.glob("*.cpp"))),
@@ -70,6 +92,4 @@ class NativeLoops(BuildHookInterface):
         if self._folder is not None:
             build_data["force_include"][str(library)] = f"{NATIVE.relative_to('src')}/_native.so"
         build_data["pure_python"] = False
-        build_data["tag"] = (
-            f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
-        )
+        build_data["tag"] = f"py3-none-{platform_tag()}"
