@@ -20,6 +20,8 @@ copyright = author  # noqa: A001 - Sphinx's name
 release = version = weft.__version__
 
 extensions = [
+    "docstrings",
+    "generated",
     "mathml",
     "myst_nb",
     "sphinx.ext.autodoc",
@@ -47,6 +49,8 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
+python_maximum_signature_line_length = 88
+autodoc_mock_imports = ["lightning"]
 
 html_theme = "furo"
 html_title = f"Weft {release}"

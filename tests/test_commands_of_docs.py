@@ -40,7 +40,7 @@ def first_block(page, language):
 def prepare_folder(page, folder):
     """Write the files that a page describes."""
     write_data(folder)
-    if page == "docs/reference/configuration.md":
+    if page == "docs/guide/configuration.md":
         (folder / "run.yaml").write_text(first_block(page, "yaml"), encoding="utf-8")
         write_parquet(folder, {"lists/als.parquet": "als.csv"})
         shutil.copy(folder / "pop.csv", folder / "lists" / "popular.csv")
@@ -148,7 +148,7 @@ def test_every_extra_that_a_page_names_exists(page):
 
 def test_the_errors_of_the_configuration_page(tmp_path, monkeypatch):
     """The page shows a file with mistakes, and the message for it."""
-    page = "docs/reference/configuration.md"
+    page = "docs/guide/configuration.md"
     monkeypatch.chdir(tmp_path)
     prepare_folder(page, tmp_path)
     blocks = find_blocks(page)
@@ -224,7 +224,7 @@ def test_commands_with_torchrun_run(tmp_path):
 @pytest.mark.slow
 def test_the_workflow_of_the_page_runs(tmp_path):
     """The steps of the GitHub workflow that evaluate, in a shell."""
-    page = "docs/reference/command-line.md"
+    page = "docs/guide/command-line.md"
     (workflow,) = (block for _, block in find_blocks(page) if "runs-on:" in block)
     steps = YAML(typ="safe").load(workflow)["jobs"]["quality"]["steps"]
     (script,) = (step["run"] for step in steps if "weft evaluate" in step.get("run", ""))

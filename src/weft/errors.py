@@ -33,6 +33,21 @@ from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Any
 
+__all__ = [
+    "EngineError",
+    "EngineWarning",
+    "InputError",
+    "InputWarning",
+    "MetricError",
+    "MissingExtra",
+    "MissingInput",
+    "SettingError",
+    "TrackerError",
+    "UnknownMetric",
+    "UnknownParameter",
+    "WeftError",
+]
+
 # A reference to a setting inside a message: \x02 name \x1f repr(value), possibly empty, \x03.
 _REFERENCE = re.compile("\x02([^\x1f\x03]*)\x1f([^\x03]*)\x03")
 _NO_VALUE = object()

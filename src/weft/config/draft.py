@@ -34,7 +34,7 @@ def draft_configuration(folder: Path) -> Draft:
     lines = [
         "# Made by weft init from the names and the columns of the files in this folder.",
         "# Check it: weft check FILE; run it: weft evaluate FILE.",
-        "# All keys: docs/reference/configuration.md.",
+        "# All keys: docs/guide/configuration.md.",
         *(f"# MISSING: {line}" for line in missing),
         "",
         *_data_lines(truths, trains, files),

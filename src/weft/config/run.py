@@ -26,6 +26,8 @@ from weft.report.context import ReportContext
 from weft.report.result_folder import file_names
 from weft.statistics import Comparison, compare
 
+__all__ = ["RunOutcome", "run"]
+
 Evaluate = Callable[..., Result]
 
 

@@ -20,6 +20,8 @@ from weft.evaluation.prepared import PreparedEvaluation
 from weft.evaluation.result import Result
 from weft.evaluation.state import check_compatible, num_processes
 
+__all__ = ["ShareSampler", "evaluate"]
+
 T = TypeVar("T")
 
 

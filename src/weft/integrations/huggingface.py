@@ -10,6 +10,8 @@ from weft.evaluation.evaluator import Evaluator
 from weft.evaluation.metric_value import nan_to_none
 from weft.evaluation.result import Result
 
+__all__ = ["ComputeMetrics"]
+
 Inputs = Callable[[Any], Mapping[str, Any]]
 
 

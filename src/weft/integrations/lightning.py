@@ -42,6 +42,8 @@ except ModuleNotFoundError as error:
         "'weft[lightning]'"
     ) from error
 
+__all__ = ["EvaluationCallback"]
+
 STAGES = ("val", "test")
 _UPDATE_ARGUMENTS = ("preds", "target", "user_indices", "items")  # of Evaluator.update
 _STEP_METHODS = {"val": "validation_step", "test": "test_step"}

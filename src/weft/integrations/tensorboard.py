@@ -17,6 +17,8 @@ from weft.integrations.tracking import (
 from weft.report.result_folder import file_names
 from weft.statistics.comparison import Comparison
 
+__all__ = ["log"]
+
 
 def log(
     subject: Result | Comparison,

@@ -15,6 +15,8 @@ from weft.integrations.tracking import (
 )
 from weft.statistics.comparison import Comparison
 
+__all__ = ["log"]
+
 
 def log(
     subject: Result | Comparison,

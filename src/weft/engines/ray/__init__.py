@@ -25,6 +25,8 @@ from weft.errors import EngineError, MissingExtra, SettingError, check_int, sett
 from weft.evaluation.api import bind_arguments
 from weft.evaluation.result import Result
 
+__all__ = ["cluster", "evaluate"]
+
 _HOST_AND_PORT = re.compile(r"(ray://)?\[?(?P<host>[^/\[\]]+?)\]?:(?P<port>\d{1,5})")
 _CONNECT_TIMEOUT_SECONDS = 15.0
 _CONNECT_ATTEMPTS = 4  # with a second between them

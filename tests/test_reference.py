@@ -1,0 +1,92 @@
+"""Every public name has one entry in the API reference, and an example."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from weft.metrics.registry import built_in_metrics
+
+ROOT = Path(__file__).parents[1]
+MODULES = (
+    "weft",
+    "weft.config",
+    "weft.config.run",
+    "weft.engines.distributed",
+    "weft.engines.ray",
+    "weft.engines.spark",
+    "weft.errors",
+    "weft.integrations.huggingface",
+    "weft.integrations.lightning",
+    "weft.integrations.mlflow",
+    "weft.integrations.tensorboard",
+    "weft.integrations.wandb",
+    "weft.metrics",
+    "weft.sampling",
+    "weft.testing",
+)
+ENTRY = re.compile(r"^\.\. (?:auto|py:)(?:class|function|exception|data):: ([\w.]+)$", re.M)
+
+
+def resolve(path):
+    """Return the object of a dotted name."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def public_names():
+    for module in MODULES:
+        for name in importlib.import_module(module).__all__:
+            path = f"{module}.{name}"
+            if not inspect.ismodule(resolve(path)):
+                yield path
+
+
+ENTRIES = [
+    entry
+    for page in sorted((ROOT / "docs/reference/api").glob("*.md"))
+    for entry in ENTRY.findall(page.read_text(encoding="utf-8"))
+]
+PUBLIC = sorted(public_names())
+
+
+def test_public_modules_are_tested():
+    """Engines and integrations with `__all__`."""
+    packages = ("engines", "integrations")
+    files = [file for name in packages for file in (ROOT / "src/weft" / name).glob("**/*.py")]
+    with_names = {
+        ".".join(file.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
+        for file in files
+        if re.search(r"^__all__ = ", file.read_text(encoding="utf-8"), re.M)
+    }
+    assert with_names == {name for name in MODULES if _package(name) in packages}
+
+
+def _package(module):
+    return module.split(".")[1] if "." in module else ""
+
+
+def test_entries_are_names_of_objects():
+    assert len(ENTRIES) > 90
+    assert [entry for entry, number in Counter(ENTRIES).items() if number > 1] == []
+    for entry in ENTRIES:
+        resolve(entry)
+
+
+def test_metrics_are_listed():
+    page = (ROOT / "docs/reference/api/metrics.md").read_text(encoding="utf-8")
+    assert page.count("<!-- generated: metric classes -->") == 1
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_names_have_one_entry(name):
+    value = resolve(name)
+    if value in built_in_metrics():
+        return  # the generated index has all of them
+    entries = [entry for entry in ENTRIES if resolve(entry) is value]
+    assert len(entries) == 1, f"{name} needs one entry in docs/reference/api, has {entries}"
