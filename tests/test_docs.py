@@ -97,7 +97,17 @@ def test_pages_name_the_parameters_in_which_tools_differ():
     ]
     assert differing_parameters(rows) == {"b": {"list": ["one", "two"]}, "a": {"2": ["two"]}}
     page = PAGES["metrics/MAP.md"]
-    assert "`normalizer=hits` (torchmetrics); `normalizer=list` (lenskit)." in page
+    assert "`normalizer=hits` in torchmetrics; `normalizer=list` in lenskit." in page
+    assert "Unless they are excluded, the tools use" in PAGES["metrics/HitRate.md"]
+    assert "define it differently." in PAGES["metrics/LAUC.md"]
+
+
+def test_references_are_linked():
+    assert (
+        "[doi 10.1145/345508.345543](https://doi.org/10.1145/345508.345543)"
+        in (PAGES["metrics/MAP.md"])
+    )
+    assert "(https://doi.org/10.1002/%28SICI%291097" in PAGES["metrics/NDPM.md"]
 
 
 def test_links_are_not_broken():

@@ -41,10 +41,10 @@ GROUPS = {"u1": "F", "u2": "M", "u3": "F", "u4": "M"}
 CLUSTERS = {item: "film" if item <= 6 else "series" for item in range(1, 13)}
 FEATURES = {item: ["drama", "comedy", "horror"][: item % 3 + 1] for item in range(1, 13)}
 _SAMPLING_TEXTS = {
-    "corrected": "an estimator gives the value among all items",
-    "unbiased": "unbiased as it is",
+    "corrected": "an estimator corrects the value to that among all items",
+    "unbiased": "unbiased without a correction",
     "combined": "combines the estimates of its components",
-    "candidates": "the value is of the candidates; there is no estimator",
+    "candidates": "the value holds for the sampled candidates; there is no estimator",
 }
 
 

@@ -8,23 +8,26 @@ A test compares the pages in `docs` with the output of this module.
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from weft._input_kinds import BUILT_IN_INPUTS
 from weft.metrics.aliases import metric_aliases
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.declarations import metric_parameters
-from weft.metrics.profiles import PROFILES, Profile
 from weft.metrics.registry import FAMILIES, built_in_metrics, find_metric
 from weft.report import definitions
+from weft.report.markdown import join_lines, table
+from weft.report.profile_page import profiles_page
 
 
 def render_pages() -> dict[str, str]:
     """Return every generated page by its path in `docs`."""
     metrics = built_in_metrics()
-    pages = {"metrics/README.md": _index_page(metrics), "reference/profiles.md": _profiles_page()}
+    pages = {"metrics/README.md": _index_page(metrics), "reference/profiles.md": profiles_page()}
     return pages | {f"metrics/{metric.__name__}.md": metric_page(metric) for metric in metrics}
 
 
@@ -39,23 +42,54 @@ def write_pages(folder: Path) -> list[Path]:
     return paths
 
 
+_INDEX_INTRODUCTION = """\
+# Metrics
+
+Each metric has a page with its definition, formula, parameters, edge cases, an example that can \
+be checked by hand, advice on when to use it, and the definitions of other tools. \
+`weft metrics NAME` prints these texts in the terminal, and `weft metrics WORD` searches names, \
+aliases and definitions.
+
+A name can have a cut-off and parameters: `nDCG@10`, `nDCG(gain=linear)@10`. Metrics marked `@k` \
+need a cut-off, and metrics marked `[@k]` can have one. The cut-off can also come from the \
+setting `top_k`. The column "better" gives the direction in which a value is better, and "needs" \
+the inputs besides the scores or lists and the truth.
+"""
+_FAMILY_TEXTS = {
+    "accuracy": "Accuracy metrics compare the recommendation lists, or the ranking of all "
+    "candidates, with the relevant items of each user.",
+    "rating": "Rating metrics compare scores with ratings, as predictions of their size, their "
+    "order or the probability of a relevant item.",
+    "coverage": "Coverage metrics count the items and users that the lists reach, and defects of "
+    "generated lists.",
+    "novelty": "Novelty metrics measure how unknown the recommended items are, to all users or to "
+    "the user.",
+    "diversity": "Diversity metrics measure how different the items are, within a list or between "
+    "the lists of users.",
+    "bias": "Bias metrics measure the preference of the lists for popular items.",
+    "fairness": "Fairness metrics compare groups of users or clusters of items.",
+    "multi-objective": "Multi-objective metrics combine the values of several metrics.",
+}
+
+
 def _index_page(metrics: Sequence[type[BaseMetric]]) -> str:
     """Return the page of all metrics by family."""
-    lines = ["# The metrics", "", "`weft metrics NAME` explains a metric in the terminal.", ""]
-    lines += [*_notation()]
+    lines = [_INDEX_INTRODUCTION]
     for family in FAMILIES:
-        rows = [
-            (
-                f"[{definitions.title(metric)}]({metric.__name__}.md)",
-                definitions.describe(metric).summary,
-                definitions.direction(metric),
-            )
-            for metric in metrics
-            if metric.family == family
-        ]
-        lines += [f"## {family.capitalize()}", ""]
-        lines += [*_table(("metric", "definition", "better"), rows), ""]
-    return _join([*lines, *_example_lists()])
+        rows = [_index_row(metric) for metric in metrics if metric.family == family]
+        lines += [f"## {family.capitalize()}", "", _FAMILY_TEXTS[family], ""]
+        lines += [*table(("metric", "definition", "better", "needs"), rows), ""]
+    return join_lines([*lines, *_notation(), *_example_lists()])
+
+
+def _index_row(metric: type[BaseMetric]) -> tuple[str, ...]:
+    inputs = (f"`{name}`" for name in definitions.needed_inputs(metric))
+    return (
+        f"[{definitions.title(metric)}]({metric.__name__}.md)",
+        definitions.describe(metric).summary,
+        definitions.direction(metric),
+        ", ".join(inputs) or "-",
+    )
 
 
 def metric_page(metric: type[BaseMetric]) -> str:
@@ -65,6 +99,7 @@ def metric_page(metric: type[BaseMetric]) -> str:
     lines += _other_names(metric)
     if description.formula:
         lines += ["```math", description.formula, "```", ""]
+        lines += ["The [notation](README.md#notation) explains the symbols.", ""]
     if description.definition:
         lines += [description.definition, ""]
     if description.use:
@@ -76,7 +111,7 @@ def metric_page(metric: type[BaseMetric]) -> str:
     lines += ["## Example", "", description.example, "", "```pycon", description.code, "```", ""]
     if description.related:
         lines += ["## Related metrics", "", *_related(description.related), ""]
-    return _join([*lines, *_other_tools(metric)])
+    return join_lines([*lines, *_other_tools(metric)])
 
 
 def _other_names(metric: type[BaseMetric]) -> Iterator[str]:
@@ -97,19 +132,28 @@ def _related(names: Iterable[str]) -> Iterator[str]:
 
 def _properties(metric: type[BaseMetric]) -> Iterator[str]:
     inputs = (
-        f"`{name}`, {BUILT_IN_INPUTS[name].describe()}"
+        f"`{name}` ({BUILT_IN_INPUTS[name].describe()})"
         for name in definitions.needed_inputs(metric)
     )
     facts = [
         ("family", metric.family),
         ("better", definitions.direction(metric)),
         ("range", definitions.value_range(metric)),
-        ("needs", "; ".join(inputs) or "scores and truth only"),
+        ("needs", ", ".join(inputs) or "scores and truth only"),
         ("[sampled negatives](../concepts/sampling-bias.md)", definitions.sampling_text(metric)),
-        ("undefined when", metric.undefined),
-        ("reference", metric.reference),
+        ("undefined if", metric.undefined),
+        ("reference", _link_dois(metric.reference)),
     ]
-    yield from _table(("property", "value"), facts)
+    yield from table(("property", "value"), facts)
+
+
+def _link_dois(reference: str) -> str:
+    """Return a reference with each DOI as a link."""
+    return re.sub(
+        r"\bdoi (10\.\S+)",
+        lambda found: f"[doi {found[1]}](https://doi.org/{quote(found[1], safe='/:;')})",
+        reference,
+    )
 
 
 def _parameters(metric: type[BaseMetric]) -> Iterator[str]:
@@ -119,9 +163,9 @@ def _parameters(metric: type[BaseMetric]) -> Iterator[str]:
         default = "required" if is_required else f"`{parameter.default!r}`"
         rows.append((f"`{parameter.name}`", default))
     if rows:
-        yield from _table(("parameter", "default"), rows)
+        yield from table(("parameter", "default"), rows)
     else:
-        yield "None."
+        yield "The metric has no parameters."
 
 
 def _other_tools(metric: type[BaseMetric]) -> Iterator[str]:
@@ -129,12 +173,12 @@ def _other_tools(metric: type[BaseMetric]) -> Iterator[str]:
     rows = definitions.compare_definitions(metric)
     yield from ("## Other tools", "")
     if len(rows) == 1:
-        yield from ("No [profile](../reference/profiles.md) covers it.", "")
+        yield from ("No [profile](../reference/profiles.md) covers this metric.", "")
         return
     yield from (_differences(rows), "")
     yield (
-        "Values on the [example lists](README.md#the-example-lists), with every rating 1 and with "
-        "ratings of 1 to 5:"
+        "The table shows the values on the [example lists](README.md#example-lists), once with all "
+        "ratings equal to 1 and once with ratings from 1 to 5."
     )
     yield ""
     cells = []
@@ -144,87 +188,25 @@ def _other_tools(metric: type[BaseMetric]) -> Iterator[str]:
             cells.append((tool, f"`{row.name}`", row.binary, row.graded))
         else:
             cells.append((tool, f"excluded: {row.reason}", "", ""))
-    yield from _table(("tool", "Weft's name for it", "ratings 1", "ratings 1-5"), cells)
+    yield from table(("tool", "metric in Weft", "ratings 1", "ratings 1 to 5"), cells)
     yield ""
 
 
 def _differences(rows: Sequence[definitions.ToolDefinition]) -> str:
     """Return a sentence about the parameters in which the tools of `rows` differ from Weft."""
-    values = [
-        f"`{parameter}={value}` ({', '.join(tools)})"
-        for parameter, by_value in definitions.differing_parameters(rows).items()
-        for value, tools in by_value.items()
-    ]
-    if values:
-        return f"Tools differ from Weft's default in parameters: {'; '.join(values)}."
-    if any(row.name for row in rows[1:]):
-        return (
-            "The tools use Weft's default parameters. Different values are due to the settings of "
-            "their [profiles](../reference/profiles.md), such as the treatment of ties and of "
-            "empty lists."
-        )
-    return "No tool has the same definition."
+    if not any(row.name for row in rows[1:]):
+        return "The tools with a metric of this name define it differently."
+    by_parameter = definitions.differing_parameters(rows)
+    if not by_parameter:
+        return "Unless they are excluded, the tools use the default parameters of Weft."
+    return f"The tools differ in parameters: {'; '.join(_parameter_values(by_parameter))}."
 
 
-_PROFILES_INTRODUCTION = """\
-# Profiles: other tools' numbers
-
-`weft.evaluate(..., profile="trec_eval")` prints the numbers that another tool would: a profile is \
-a named set of parameters and of settings of the run. Parameters in a name (`nDCG(gain=linear)`) \
-take precedence, and so do settings that are given (`ties=`, `empty_users=`, `missing_lists=`, \
-`extra_users=`, `relevance_threshold=`). A metric that the tool does not have, or that is \
-excluded, is an error with the reason. In the result a metric has its full name; the plain name \
-finds it too. Where a run has Weft's own metric beside the tool's, its parameters are written \
-out: `nDCG(gain=exponential)`.
-
-```python
-import torch
-import weft
-
-scores, truth = torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 2]])
-result = weft.evaluate(scores, truth, metrics=["nDCG", "MAP"], top_k=2, profile="trec_eval")
-assert list(result) == ["nDCG(gain=linear)@2", "MAP(normalizer=relevant)@2"]
-assert result["MAP@2"] == 0.5
-```
-
-`weft metrics MAP --profiles` shows one metric as all tools define it, side by side. Each profile \
-was compared with values that the tool, in the version named, printed: the first eight on \
-MovieLens 100K, the others on a part of the data set of `weft demo` (`tests/golden`), and most of \
-them on MovieLens 100K too.
-"""
-
-
-def _profiles_page() -> str:
-    """Return the page of all profiles."""
-    lines = [_PROFILES_INTRODUCTION]
-    for profile in PROFILES.values():
-        lines += _profile_section(profile)
-    return _join(lines)
-
-
-def _profile_section(profile: Profile) -> Iterator[str]:
-    """Yield what a profile covers, how it counts, what it excludes and why."""
-    yield from (f"## {profile.tool} {profile.version}", "")
-    settings = [f"`{name}={value!r}`" for name, value in profile.settings.items()]
-    yield from (f"Settings: {', '.join(settings) or 'as Weft by default'}.", "")
-    defaults = [_link(name) for name, params in profile.covers.items() if not params]
-    yield from (f"As Weft's default: {', '.join(defaults)}.", "")
-    changed = {
-        name: ", ".join(f"`{key}={value}`" for key, value in params.items())
-        for name, params in profile.covers.items()
-    }
-    yield from _linked_table(("metric", "parameters"), changed)
-    yield from _linked_table(("excluded", "because"), profile.excluded)
-    yield from (f"- {note}" for note in profile.notes)
-    if profile.notes:
-        yield ""
-
-
-def _linked_table(head: tuple[str, str], texts: Mapping[str, str]) -> Iterator[str]:
-    """Yield a table of metrics with a text, if there are any."""
-    rows = [(_link(name), text) for name, text in texts.items() if text]
-    if rows:
-        yield from (*_table(head, rows), "")
+def _parameter_values(tools: Mapping[str, Mapping[str, Iterable[str]]]) -> Iterator[str]:
+    """Yield each value of a parameter with its tools."""
+    for parameter, by_value in tools.items():
+        for value, names in by_value.items():
+            yield f"`{parameter}={value}` in {_commas(names)}"
 
 
 # Rows of the table of symbols. "|" would end a cell, so that sizes are written with lvert.
@@ -287,8 +269,13 @@ _NOTATION = (
 
 def _notation() -> Iterator[str]:
     """Yield the section that defines the symbols of the formulas."""
-    yield from ("## Notation", "", "The formulas of the metric pages use these symbols:", "")
-    yield from (*_table(("symbol", "meaning"), _NOTATION), "")
+    yield from (
+        "## Notation",
+        "",
+        "The formulas of the metric pages use the following symbols.",
+        "",
+    )
+    yield from (*table(("symbol", "meaning"), _NOTATION), "")
     yield (
         "A formula for a name with the index $u$, such as $\\mathrm{Recall}_u$, gives the value of "
         "one user. The value of the metric is then the mean over the users $U$; users without a "
@@ -300,11 +287,12 @@ def _notation() -> Iterator[str]:
 
 
 def _example_lists() -> Iterator[str]:
-    yield from ("## The example lists", "")
+    yield from ("## Example lists", "")
     yield (
-        f"Four users, items 1 to 12, k = {definitions.K}: small enough to check by hand, and "
-        "chosen so that the definitions of tools differ. Scores fall from 1 by 0.2 per position; "
-        "nothing is masked; the ratings are all 1, or those given here."
+        "The metric pages compare the definitions of tools on the lists of four users, with items "
+        f"1 to 12 and k = {definitions.K}. The lists are small enough to be checked by hand, and "
+        "chosen so that the definitions give different values. Scores fall from 1 by 0.2 per "
+        "position, and no item is masked. The ratings are those of the table, or all equal to 1."
     )
     yield ""
     rows = []
@@ -312,33 +300,18 @@ def _example_lists() -> Iterator[str]:
         ratings = (f"{item} ({rating})" for item, rating in definitions.RATED[user].items())
         train, group = definitions.TRAIN[user], definitions.GROUPS[user]
         rows.append((user, _commas(items), _commas(ratings), _commas(train), group))
-    yield from _table(("user", "list", "relevant (rating)", "train", "group"), rows)
+    yield from table(("user", "list", "relevant items (rating)", "train", "group"), rows)
     yield ""
     yield (
-        "Items 1 to 6 are films, 7 to 12 are series; item i has the first i mod 3 + 1 of the "
-        "features drama, comedy, horror. The lists of another model (`reference`) are all 1, 2, 6, "
-        "9, 11."
+        "Items 1 to 6 have the cluster film, and items 7 to 12 the cluster series. Item i has the "
+        "first i mod 3 + 1 of the features drama, comedy and horror. The input `reference` "
+        "contains the list 1, 2, 6, 9, 11 for every user."
     )
     yield ""
 
 
-def _link(metric: str) -> str:
-    return f"[{metric}](../metrics/{metric}.md)"
-
-
 def _commas(values: Iterable[object]) -> str:
     return ", ".join(map(str, values))
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
-
-
-def _join(lines: Iterable[str]) -> str:
-    return "\n".join(lines).rstrip() + "\n"
 
 
 if __name__ == "__main__":

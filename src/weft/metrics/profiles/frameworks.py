@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.metrics.profiles.declaration import BY_LIST, BY_USERS, Profile, default
 
 _ONE_MORE_NEGATIVE = (
-    "{} counts one negative more than there are and gives ties no credit; Weft's value is exact"
+    "{} counts one negative too many and gives no credit to ties; the value of Weft is exact"
 )
 
 WARPREC = Profile(
@@ -41,23 +41,22 @@ WARPREC = Profile(
     settings={"extra_users": "skip"},
     excluded={
         **dict.fromkeys(("AUC", "GAUC", "LAUC"), _ONE_MORE_NEGATIVE.format("WarpRec")),
-        "UserCoverage": "WarpRec counts users with test items, whatever is recommended",
+        "UserCoverage": "WarpRec counts users with test items, with or without a list",
         **dict.fromkeys(
             ("ACLT", "APLT", "PopREO", "PopRSP"),
-            "WarpRec sorts items by popularity with an unstable sort: which of the "
-            "equally popular items at the border are head depends on the machine",
+            "WarpRec sorts items by popularity with an unstable sort, so that the division of "
+            "equally popular items into head and tail depends on the machine",
         ),
     },
     notes=(
         "WarpRec evaluates the users of the test set. Lists of other users do not count.",
-        "WarpRec computes in float32: differences of nearly equal numbers (the MADs, "
-        "BiasDisparityBD) agree to a few 1e-7 of what is subtracted, which may be 3e-5 of "
-        "the difference.",
-        "Where fewer than two clusters have a value WarpRec prints 0, and BiasDisparityBD "
-        "is 0 or a huge number where BS is 0; Weft returns NaN.",
-        "WarpRec orders tied scores at random; items masked with -inf are recommended "
-        "when fewer than k remain, so that NumRetrieved is min(k, items) whatever the "
-        "lists hold.",
+        "WarpRec computes in float32. Differences of nearly equal numbers (the MAD metrics, "
+        "BiasDisparityBD) agree to a few 1e-7 of the subtracted values, which can be 3e-5 of the "
+        "difference.",
+        "If fewer than two clusters have a value, WarpRec prints 0. If BS is 0, its "
+        "BiasDisparityBD is 0 or a very large number. Weft returns NaN in both cases.",
+        "WarpRec orders tied scores at random. It recommends items masked with -inf if fewer than "
+        "k others remain, so that its NumRetrieved is always min(k, items).",
     ),
 )
 
@@ -87,22 +86,21 @@ ELLIOT = Profile(
     settings={"missing_lists": "skip", "extra_users": "skip"},
     excluded={
         **dict.fromkeys(("AUC", "GAUC", "LAUC"), _ONE_MORE_NEGATIVE.format("Elliot")),
-        "Gini": "Elliot prints 1 - Gini, so that higher is more even",
+        "Gini": "Elliot prints 1 - Gini, for which higher is more even",
         "MAP": "Elliot's MAP is the mean of Precision@1 to Precision@k, not average precision",
         "MAR": "Elliot's MAR is the mean of Recall@1 to Recall@k",
     },
     notes=(
-        "Elliot evaluates the users who have a test row and a list; it stops with an error "
-        "at an empty list.",
-        "Elliot never recommends items of train. With lists, give mask_seen=True: if not, "
-        "items of train are candidates in RSP and PopRSP. In REO and PopREO it leaves out "
-        "relevant items that are in the user's train; Weft counts them.",
-        "With a relevance threshold t Elliot's gain is 2^(r-t+1) - 1: subtract t - 1 from "
-        "the ratings before comparing nDCG, UserMADRanking or graded EFD and EPC.",
-        "REO, ItemMADRanking and ItemMADRating are NaN in Elliot as soon as one cluster "
-        "has no value; Weft omits such clusters.",
-        "In EFD an item without train interactions has the novelty of the least popular "
-        "one in train; in Weft that of one interaction.",
+        "Elliot evaluates the users with both a test row and a list. An empty list is an error.",
+        "Elliot never recommends items of train. With recommendation lists, set `mask_seen=True`; "
+        "otherwise items of train are candidates in RSP and PopRSP. In REO and PopREO, Elliot "
+        "leaves out relevant items that are in the train data of the user; Weft counts them.",
+        "With a relevance threshold t, the gain of Elliot is 2^(r-t+1) - 1. Subtract t - 1 from "
+        "the ratings before comparing nDCG, UserMADRanking, and EFD and EPC with graded relevance.",
+        "In Elliot, REO, ItemMADRanking and ItemMADRating are NaN if any cluster has no value; "
+        "Weft omits such clusters.",
+        "In EFD, an item without train interactions has the novelty of the least popular item of "
+        "train; in Weft, it has the novelty of an item with one interaction.",
     ),
 )
 
@@ -120,10 +118,10 @@ RECBOLE = Profile(
     settings={"extra_users": "skip"},
     excluded={
         "ShannonEntropy": "RecBole divides the entropy by the number of distinct recommended items",
-        "APLT": "RecBole's TailPercentage takes a share of the items, not of the "
-        "interactions, as the tail",
+        "APLT": "TailPercentage of RecBole defines the tail by a share of the items, not of the "
+        "interactions",
     },
-    notes=("RecBole evaluates users with test items only.",),
+    notes=("RecBole evaluates only users with test items.",),
 )
 
 LENSKIT = Profile(
@@ -146,17 +144,18 @@ LENSKIT = Profile(
         "values slightly higher",
     },
     notes=(
-        "Hit, RecipRank, Precision, Recall, AveragePrecision, NDCG, DCG, RBP, ListGini and "
-        "MeanPopRank (PopularityQuantile) are reproduced. NDCG(gain='rating') is nDCG(gain=linear),"
-        " and with weight=LogRankWeight(offset=1) nDCG(gain=linear, discount=log). "
-        "ExposureGini, which LensKit computes in float32, is "
-        "Gini(weight=geometric, p=0.85).",
-        "By default ranks 1 and 2 have the same discount.",
-        "LensKit measures the lists that it is given: users without a list are in no mean, and a "
-        "list without test data has Precision 0 and is undefined in the other metrics; Weft leaves "
-        "it out.",
-        "MAE and RMSE are means over users in the table of lists; the global values are "
-        "MAE(average=cells) and RMSE(average=cells). LensKit casts arrays of scores to float32.",
+        "The profile reproduces Hit, RecipRank, Precision, Recall, AveragePrecision, NDCG, DCG, "
+        "RBP, ListGini and MeanPopRank (PopularityQuantile).",
+        "NDCG(gain='rating') is `nDCG(gain=linear)`, and with weight=LogRankWeight(offset=1) it "
+        "is `nDCG(gain=linear, discount=log)`. ExposureGini, which LensKit computes in float32, "
+        "is `Gini(weight=geometric, p=0.85)`.",
+        "With the default discount of LensKit, positions 1 and 2 have the same weight.",
+        "LensKit evaluates the lists that it is given. Users without a list are not part of any "
+        "mean. A list without test data has a Precision of 0 and is undefined in the other "
+        "metrics; Weft leaves it out.",
+        "MAE and RMSE are means over users, as in the table of lists; the global values are "
+        "`MAE(average=cells)` and `RMSE(average=cells)`. LensKit casts arrays of scores to "
+        "float32.",
     ),
 )
 
@@ -171,15 +170,18 @@ CORNAC = Profile(
     },
     settings={"relevance_threshold": 1, "missing_lists": "skip"},
     notes=(
-        "NDCG, NCRR, Precision, Recall, FMeasure, HitRatio and, where no scores are tied, AUC "
-        "(GAUC), MAP and MRR are reproduced. AUC, MAP and MRR look at the whole ranking: give a k "
-        "that holds the catalogue.",
-        "AUC gives ties no credit, Weft half; MAP treats a tie as one threshold, which no order of "
-        "the tied items gives.",
-        "Ratings below rating_threshold, 1 by default, are not relevant; another one: "
-        "relevance_threshold. With exclude_unknowns=True, its default, users and items that are "
-        "not in train do not exist: leave them out of the truth and give candidates='warm'.",
-        "NCRR divides by the list's own length if that is below k and |R|. Rating errors are means "
-        "over users, as an Experiment does by default; user_based=False is average=cells.",
+        "The profile reproduces NDCG, NCRR, Precision, Recall, FMeasure and HitRatio and, if no "
+        "scores are tied, AUC (GAUC), MAP and MRR.",
+        "Cornac computes AUC, MAP and MRR on the whole ranking: use a k that is not smaller than "
+        "the catalogue.",
+        "AUC gives no credit to ties; Weft gives half. MAP treats a tie as one threshold, which "
+        "differs from every order of the tied items.",
+        "Ratings below rating_threshold, by default 1, are not relevant; set "
+        "`relevance_threshold` for another value. With exclude_unknowns=True, its default, Cornac "
+        "ignores users and items that are not in train: remove them from the truth and set "
+        "`candidates='warm'`.",
+        "NCRR divides by the length of the list if that is smaller than k and |R|. Rating errors "
+        "are means over users, as in an Experiment by default; user_based=False corresponds to "
+        "`average=cells`.",
     ),
 )

@@ -14,12 +14,12 @@ TORCHMETRICS = Profile(
     },
     settings={**ZERO, "ties": "expected"},
     notes=(
-        "empty_target_action='neg', its default, counts users without relevant items as "
-        "0; for 'skip' give empty_users='skip'.",
-        "Tied scores are averaged in RetrievalNormalizedDCG; the other metrics take them "
-        "as torch sorts them.",
-        "Precision, Recall, MAP and MRR are 0 in torchmetrics for negative scores, and "
-        "AUROC saturates outside [0, 1]: compare on scores scaled to (0, 1).",
+        "The default empty_target_action='neg' counts users without relevant items as 0; for "
+        "'skip', set `empty_users='skip'`.",
+        "RetrievalNormalizedDCG averages over tied scores; the other metrics order them as torch "
+        "sorts them.",
+        "In torchmetrics, Precision, Recall, MAP and MRR are 0 for negative scores, and AUROC "
+        "saturates outside [0, 1]. Scale the scores to (0, 1) for a comparison.",
     ),
 )
 
@@ -36,12 +36,12 @@ SKLEARN = Profile(
     },
     settings={**ZERO, "ties": "expected"},
     notes=(
-        "ndcg_score, dcg_score, average_precision_score and roc_auc_score are reproduced. "
-        "average_precision_score is not cut: give a k that holds the catalogue; it treats "
-        "a tie as one threshold, which no order of the tied items gives.",
-        "roc_auc_score is undefined for users without relevant items: give "
-        "empty_users='skip' with GAUC. Over all pairs pooled, it takes users without "
-        "relevant items too; Weft's AUC does not.",
+        "The profile reproduces ndcg_score, dcg_score, average_precision_score and roc_auc_score.",
+        "average_precision_score has no cut-off: use a k that is not smaller than the catalogue. "
+        "It treats a tie as one threshold, which differs from every order of the tied items.",
+        "roc_auc_score is undefined for users without relevant items: set `empty_users='skip'` "
+        "with GAUC. Computed over all pairs at once, it includes users without relevant items; "
+        "the AUC of Weft does not.",
     ),
 )
 
@@ -55,13 +55,14 @@ PYG = Profile(
         "ILD": {"distance": "category"},
     },
     notes=(
-        "LinkPredPrecision, LinkPredRecall, LinkPredF1, LinkPredMAP, LinkPredNDCG, LinkPredMRR, "
-        "LinkPredHitRatio, LinkPredCoverage, LinkPredDiversity (ILD), LinkPredPersonalization and "
-        "LinkPredAveragePopularity (ARP) are reproduced. LinkPredNDCG(weighted=True) is "
-        "nDCG(gain=linear); LinkPredRecall(weighted=True) is not a metric of Weft.",
-        "PyG takes k items for every user and computes in float32. Users without a relevant item "
-        "are in no mean of the accuracy metrics, and their lists count in the others.",
-        "LinkPredDiversity divides by 0 at k = 1. LinkPredPersonalization looks at the first 4096 "
-        "users by default (max_src_nodes); Weft at all.",
+        "The profile reproduces LinkPredPrecision, LinkPredRecall, LinkPredF1, LinkPredMAP, "
+        "LinkPredNDCG, LinkPredMRR, LinkPredHitRatio, LinkPredCoverage, LinkPredDiversity (ILD), "
+        "LinkPredPersonalization and LinkPredAveragePopularity (ARP).",
+        "LinkPredNDCG(weighted=True) is `nDCG(gain=linear)`. Weft has no counterpart of "
+        "LinkPredRecall(weighted=True).",
+        "PyG expects k items for every user and computes in float32. Users without a relevant "
+        "item are left out of the accuracy metrics; their lists count in the other metrics.",
+        "LinkPredDiversity divides by 0 at k = 1. LinkPredPersonalization uses the first 4096 "
+        "users by default (max_src_nodes); Weft uses all users.",
     ),
 )
