@@ -207,9 +207,8 @@ def test_resamples_custom_metrics():
             math.isnan(result.entry(name).boot_low) and result.entry(name).interval.kind == "none"
         )
     assert (
-        "Offers, AUC(scope=pooled) keep states of their own: no bootstrap intervals. "
-        "The base classes weft.SummedMetric and weft.UserAverageMetric offer more: "
-        "docs/guide/own-metrics.md" in result.notes
+        "Offers, AUC(scope=pooled) keep their own states: no bootstrap intervals. "
+        "Metrics derived from weft.SummedMetric or weft.UserAverageMetric have them" in result.notes
     )
 
 
@@ -425,7 +424,7 @@ def test_grouped_jackknife_estimates_the_exact_acceleration():
 
 
 def test_intervals_have_nominal_coverage():
-    """Simulated users of known law: a hit rate and a mean over users, 95 % intervals, 60 samples of
+    """Simulated users of known law: a hit rate and a mean over users, 95% intervals, 60 samples of
     80 users.
     """
     held = {"HitRate@1": 0, "MRR@4": 0}
@@ -520,7 +519,8 @@ def test_no_intervals_for_fewer_than_two_users(users):
         math.isnan(value.boot_low) and value.interval.kind == "none" for value in result.entries
     )
     assert (
-        "fewer than two users cannot be resampled: there are no bootstrap intervals" in result.notes
+        "there are fewer than two users to resample, so there are no bootstrap "
+        "intervals" in result.notes
     )
     assert result.to_frame()["bca_low"].is_nan().all()
 
@@ -547,8 +547,8 @@ def test_undefined_resamples_are_dropped_and_counted():
     without = int((poisson_weights(torch.arange(12), 1, 0, 400)[:, 3:5].sum(1) == 0).sum())
     assert 30 < without < 80
     assert (
-        f"MRR@4, AUC have no value in up to {without} of 400 resamples; the intervals are those of "
-        "the others" in result.notes
+        f"MRR@4, AUC are undefined in up to {without} of 400 resamples; the intervals use the "
+        "other resamples" in result.notes
     )
     assert result.entry("MRR@4").boot_low < result.entry("MRR@4").boot_high
 

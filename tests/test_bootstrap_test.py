@@ -388,7 +388,7 @@ def test_partitions_have_the_resamples_of_one_process():
 
 @pytest.mark.slow
 def test_false_positives_of_equal_models():
-    """120 pairs of equal models: each bound is exceeded with a probability below 0.1 %."""
+    """120 pairs of equal models: each bound is exceeded with a probability below 0.1%."""
     from benchmarks.false_positives import compare_equal_models
 
     pairs = 120

@@ -351,10 +351,11 @@ def test_candidates_on_worked_example():
         result.counts["users_without_candidates"] == 1 and result.settings["candidates"] == "given"
     )
     assert any(
-        "1 users have no candidates and are offered nothing" in note for note in result.notes
+        "1 users have no candidates: their rankings contain nothing" in note
+        for note in result.notes
     )
     assert any(
-        "2 of 4 relevant items were not offered (not among the candidates" in note
+        "2 of 4 relevant items cannot be recommended (not among the candidates" in note
         for note in result.notes
     )
     sampled = of(candidates=GIVEN, strategy="sampled")  # the relevant items join
@@ -398,8 +399,8 @@ def test_reads_every_form_of_candidates(tmp_path):
 def test_notes_unused_and_repeated_candidates():
     doubled = pl.DataFrame({"user": [0, 0, 0, 1, 9, 9], "item": [1, 2, 2, 3, 1, 2]})
     result = of(candidates=doubled)
-    assert "2 rows of candidates belong to users who are not evaluated" in result.notes
-    assert "candidates repeat 1 (user, item) rows; each counts once" in result.notes
+    assert "2 rows of candidates belong to users that are not evaluated" in result.notes
+    assert "candidates contain 1 repeated (user, item) rows; each is counted once" in result.notes
     assert result.counts["candidates"] == 3 and result.counts["candidates_unmatched"] == 2
 
 
@@ -432,7 +433,7 @@ def test_notes_metrics_that_ran_on_candidates():
     names = [*every, "EPC(relevance=none)", "F1(metric_name_1=Precision, metric_name_2=ARP)"]
     about_items = make_labels(3, 4)
     result = of(candidates=GIVEN, metrics=names, train={0: [0]}, **about_items)
-    (note,) = [note for note in result.notes if "ran on candidates" in note]
+    (note,) = [note for note in result.notes if "only candidates were ranked" in note]
     named = set(
         note.partition(" look at")[0]
         .replace("), ", ")|")
@@ -452,11 +453,14 @@ def test_notes_metrics_that_ran_on_candidates():
     } <= named
     assert not named & {"nDCG", "AUC", "EPC", "BiasDisparityBS", "UserMADRanking", "REO", "MAE"}
     assert not any(
-        "ran on candidates" in note
+        "only candidates were ranked" in note
         for note in of(metrics=names, train={0: [0]}, **about_items).notes
     )
     cold = of(candidates="cold", train={0: [0]}, metrics="Gini")
-    assert "Gini looks at which items are listed, and ran on candidates: cold items" in cold.notes
+    assert (
+        "Gini depends on which items are recommended; only candidates were ranked: cold items"
+        in cold.notes
+    )
 
 
 def test_custom_metrics_see_the_candidates():

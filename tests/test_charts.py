@@ -308,11 +308,11 @@ def test_numbers_in_sentences(value, text):
 
 def test_shares_in_sentences():
     assert [short_percent(part, 1000) for part in (0, 4, 412, 999, 1000)] == [
-        "0 %",
-        "0.4 %",
-        "41 %",
-        "99.9 %",
-        "100 %",
+        "0%",
+        "0.4%",
+        "41%",
+        "99.9%",
+        "100%",
     ]
 
 
@@ -413,7 +413,7 @@ def test_only_reports_have_selections(report):
         ["nDCG (higher is better)", "ARP (lower is better)", "Gini (lower is better)"]
     ]
     assert bound["tradeoff"] == [["Gini@10 (lower is better)", "ARP@10 (lower is better)"]]
-    assert bound["differences"][0] == ["knn against pop", "knn against als", "pop against als"]
+    assert bound["differences"][0] == ["knn vs. pop", "knn vs. als", "pop vs. als"]
     assert bound["exposure"] == [["k = 10", "k = 1", "k = 5", "k = 20"]]
 
 
@@ -480,7 +480,7 @@ def test_reports_missing_inputs(kind, hint):
 
 @pytest.mark.parametrize("kind", ["tradeoff", "differences", "gains"])
 def test_some_charts_need_two_models(kind):
-    with pytest.raises(MissingInput, match=r"two models.*compare"):
+    with pytest.raises(MissingInput, match=r"two (or more )?models.*compare"):
         result("als", 0).plot(kind)
 
 
@@ -507,7 +507,7 @@ def test_without_a_kind_the_best_chart_of_the_data_is_drawn():
     assert figure(THREE, width=300, metric="ARP").kind == "cutoffs"
     with pytest.raises(SettingError, match=r"no kind of chart has the options metrc.*'metric'"):
         figure(THREE, metrc="Recall")
-    with pytest.raises(MissingInput, match="no value to draw"):
+    with pytest.raises(MissingInput, match="no value to plot"):
         Result(()).plot()
 
 
@@ -529,7 +529,7 @@ def test_cutoffs_need_several_cutoffs():
         ("tradeoff", {"x": "nDCG@10"}, "both 'nDCG@10'"),
         ("tradeoff", {"y": "MAP@10"}, "y='MAP@10'"),
         ("differences", {"pair": "als"}, "two models"),
-        ("differences", {"pair": ("als", "als")}, "another one"),
+        ("differences", {"pair": ("als", "als")}, "two different models"),
         ("differences", {"pair": ("als", "kn")}, "Did you mean 'knn'"),
         ("gains", {"metric": "Gini@10"}, "metric='Gini@10'"),
         ("slices", {"metric": "Gini@10"}, "metric='Gini@10'"),
@@ -545,8 +545,8 @@ def test_rejects_wrong_options(kind, options, said):
 
 
 def test_accepts_any_spelling_of_metrics():
-    assert figure(THREE, "cutoffs", metric="ndcg").title == "nDCG against the cut-off"
-    assert figure(THREE, "values", metric=" ndcg @ 5").title == "nDCG@5 of each model"
+    assert figure(THREE, "cutoffs", metric="ndcg").title == "nDCG by cut-off"
+    assert figure(THREE, "values", metric=" ndcg @ 5").title == "nDCG@5 by model"
 
 
 def test_unregistered_metrics_and_undefined_values_are_drawn():
@@ -583,8 +583,8 @@ def test_cutoffs_text_names_the_leader():
         "cut-off",
         "model",
         "value",
-        "95 % from",
-        "95 % to",
+        "95% from",
+        "95% to",
         "users",
     ]
     assert len(one.table) == 3 * len(CUTOFFS)
@@ -615,7 +615,7 @@ def test_tradeoff_front_matches_the_comparison():
             comparison.pareto(["nDCG@10", x])
         )
     text = figure(ReportContext.from_result(comparison), "tradeoff", x="ARP@10").text
-    assert "nDCG@10 (higher is better) against ARP@10 (lower is better)" in text
+    assert "nDCG@10 (higher is better) versus ARP@10 (lower is better)" in text
 
 
 # --------------------------------------------------------------------------------------------------
@@ -720,7 +720,7 @@ def test_better_side_follows_the_direction(higher, said):
 @pytest.mark.parametrize("a", [[0.5], [0.5, 0.5, math.nan]])
 def test_differences_of_few_users_and_ties(a):
     one = figure(paired(a, [0.5] * len(a)), "differences")
-    assert f"{sum(not math.isnan(value) for value in a)} (100 %) are equal" in one.text
+    assert f"{sum(not math.isnan(value) for value in a)} (100%) are equal" in one.text
     assert drawn(one.chart.to_dict()) is not None
 
 
@@ -758,8 +758,8 @@ def test_gains_match_the_means_of_groups():
             apart[(activity >= low) & (activity <= high)].mean()
         )
         assert row["users"] >= USERS // 5
-    assert (table["95 % from"] < table["mean difference"]).all() and (
-        table["95 % to"] > table["mean difference"]
+    assert (table["95% from"] < table["mean difference"]).all() and (
+        table["95% to"] > table["mean difference"]
     ).all()
 
 
@@ -802,8 +802,8 @@ def test_shortens_many_groups_and_notes_it():
     )
     one = figure(subject, "gains")
     assert (
-        "Of user group, 12 smaller groups are left out. Of town, 32 smaller groups are left out."
-        in one.text
+        "12 smaller groups in 'user group' are not shown. 32 smaller groups in 'town' are not "
+        "shown." in one.text
     )
     assert one.table["group"].n_unique() == 36
 

@@ -202,7 +202,7 @@ def test_compare_takes_metrics_tests_and_corrections(demo, call):
     )  # the means with letters, and three pairs
     verdict = done.stdout.partition("\n\n")[0].replace("\n", " ")
     assert verdict.startswith(
-        "nDCG@10: factors leads with 0.229 (95 % interval 0.219 to 0.239), 0.0486 (27 %) above "
+        "nDCG@10: factors leads with 0.229 (95% interval 0.219 to 0.239), 0.0486 (27%) above "
         "item_knn; "
     )
     assert verdict.endswith(
@@ -210,8 +210,8 @@ def test_compare_takes_metrics_tests_and_corrections(demo, call):
         "the 3 pairs of models on this metric)."
     )
     assert (
-        "wilcoxon, p adjusted by fdr over the pairs of models of each metric, alpha 0.05; * best; "
-        "models that share a letter" in done.stdout.replace("\n", " ")
+        "wilcoxon, p-values adjusted by fdr over the pairs of models of each metric, alpha = 0.05; "
+        "* best; models that share a letter" in done.stdout.replace("\n", " ")
     )
     more = [
         "-t",
@@ -228,7 +228,8 @@ def test_compare_takes_metrics_tests_and_corrections(demo, call):
     ]
     done = call("compare", *files, *more, cwd=folder)
     assert (
-        "sign, greater, p adjusted by holm over the metrics of each pair of models, alpha 0.1"
+        "sign, greater, p-values adjusted by holm over the metrics of each pair of models, alpha "
+        "0.1"
         in done.stdout.replace("\n", " ")
         and "against" not in done.stdout
     )

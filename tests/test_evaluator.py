@@ -457,7 +457,7 @@ def test_skipped_rows_without_truth_do_not_count(form):
     assert result.counts["users_without_truth"] == skipped
     assert result.counts["users"] == len(with_truth)
     assert result.per_user["user"].to_list() == with_truth.tolist()
-    note = f"{skipped} users have no interaction in the truth and are left out of everything"
+    note = f"{skipped} users have no interaction in the truth and are excluded from all metrics"
     assert any(text.startswith(note) for text in result.notes)
 
 

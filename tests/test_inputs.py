@@ -586,7 +586,7 @@ def test_skipped_users_without_truth_do_not_count(form, settings):
         pl.testing.assert_frame_equal(getattr(result, table), getattr(expected, table))
     for value, other in zip(result.entries, expected.entries):
         assert str(value.interval) == str(other.interval)
-    note = "3 users have no interaction in the truth and are left out of everything"
+    note = "3 users have no interaction in the truth and are excluded from all metrics"
     assert any(text.startswith(note) for text in result.notes)
     assert result.settings["extra_users"] == "skip" and "extra_users" not in expected.settings
 

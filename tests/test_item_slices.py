@@ -289,7 +289,7 @@ def test_an_item_with_several_features_is_in_several_groups():
     outside = np.array([not own for own in about["item_features"]])
     assert result.counts["relevant_outside_genre"] == np.count_nonzero(TRUTH * outside)
     assert any("are in no group of the item slice 'genre'" in note for note in result.notes)
-    assert not any("no metric of this run reads it" in note for note in result.notes)
+    assert not any("no metric of this run uses it" in note for note in result.notes)
 
 
 def test_numbers_of_items_are_cut():
@@ -731,7 +731,7 @@ def test_gates_read_item_slices(folder):
         f"nDCG@5[tail=tail] >= {low}": 0,
         f"nDCG@5[tail=tail] >= {high}": 1,
         f"nDCG@5[tail=tail] >= {file}": 0,
-        f"nDCG@5[tail=tail] not worse than {file} by 1 %": 1,
+        f"nDCG@5[tail=tail] not worse than {file} by 1%": 1,
         "nDCG@5[tial=tail] >= 0": 2,
     }.items():
         done = run_weft([*words, "--gate", gate, "--out", "second"])

@@ -172,7 +172,7 @@ EXPECTED = {
     "EPC@2": (1 / 2) * (1 + SECOND + 1) / (1 + SECOND) / 4,
     "EFD@2": math.log2(3) * (1 + SECOND + 1) / (1 + SECOND) / 4,
     "ARP@2": (1 + 1 / 2 + 1 / 2 + 1 / 2) / 4,
-    # All three are the head: 80 % of three interactions are more than two
+    # All three are the head: 80% of three interactions are more than two
     "ACLT@2": (0 + 1 + 1 + 1) / 4,
 }
 NEEDS = {
@@ -657,7 +657,7 @@ def test_repeated_train_rows_count_once():
     result = run(train=again)
     check(result)
     assert result.counts["train_repetitions"] == 6 and note(
-        result, "train repeats 6 (user, item) rows; each counts once"
+        result, "train contains 6 repeated (user, item) rows; each is counted once"
     )
 
 
@@ -671,7 +671,7 @@ def test_users_only_in_train_count_in_popularity():
         and result.counts["missing_users"] == 0
     )
     assert result.counts["users_without_group"] == 1
-    assert note(result, "5 rows of train belong to users who are not evaluated")
+    assert note(result, "5 rows of train belong to users that are not evaluated")
     assert not any("labels of user_groups" in one for one in result.notes)  # they are known
     # Of M: 0 4 and eve's 0 4; of X: 2, which has no cluster
     assert result["BiasDisparityBS[M, Drama]"] == result["BiasDisparityBS[M, Noir]"] == 1
@@ -733,9 +733,9 @@ def test_counts_unknown_ids():
         item_features={**inputs()["item_features"], "q": ["a", "z"], "r": [], "s": ["y"]},
     )
     check(result)  # no group Q, no cluster Western, no feature more in the catalogue
-    assert note(result, "2 labels of user_groups", "not known here")
-    assert note(result, "1 labels of item_clusters", "not known here")
-    assert note(result, "3 labels of item_features", "not known here")
+    assert note(result, "2 labels of user_groups", "unknown users")
+    assert note(result, "1 labels of item_clusters", "unknown items")
+    assert note(result, "3 labels of item_features", "unknown items")
 
 
 def test_counts_unknown_positions():
@@ -2036,7 +2036,7 @@ TWO_TRUTHS = {"ann": ["tea"], "bob": ["tea"]}
 
 
 def unused_notes(result):
-    return [note for note in result.notes if "no metric of this run reads it" in note]
+    return [note for note in result.notes if "no metric of this run uses it" in note]
 
 
 @pytest.mark.parametrize("name", UNUSED)
@@ -2044,7 +2044,9 @@ def test_notes_unused_labels(name):
     one = {name: UNUSED[name]}
     result = weft.evaluate(TWO_LISTS, TWO_TRUTHS, metrics="nDCG", top_k=2, **one)
     (note,) = unused_notes(result)
-    assert note.startswith(f"{name} was given, but no metric of this run reads it (")
+    assert note.startswith(
+        f"{name} was given, but no metric of this run uses it (metrics that do: "
+    )
     assert {"item_features": "CategoryDiversity"}.get(name, "BiasDisparityBD") in note
     distributed = evaluate_locally(TWO_LISTS, TWO_TRUTHS, metrics="nDCG", top_k=2, **one)
     assert unused_notes(distributed) == [note]
@@ -2077,7 +2079,7 @@ def test_notes_unused_labels_in_yaml_and_on_the_command_line(tmp_path):
     flags += [f"--item-features={tmp_path}/genres.csv"]
     done = CliRunner().invoke(app, ["evaluate", *flags, "--format", "json"])
     assert done.exit_code == 0, done.output
-    assert "item_features was given, but no metric of this run reads it" in done.stdout
+    assert "item_features was given, but no metric of this run uses it" in done.stdout
     (tmp_path / "run.yaml").write_text(
         "data: {truth: truth.csv, item_features: genres.csv}\nmodels: {lists: lists.csv}\n"
         "evaluation: {metrics: [MRR@2]}\n"

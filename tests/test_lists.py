@@ -393,7 +393,7 @@ def test_empty_lists_are_lists():
     )
     assert (
         skipped["HitRate@2"] == 0.5
-        and "1 users of the truth have no list and are left out (missing_lists='skip')"
+        and "1 users of the truth have no list and are excluded (missing_lists='skip')"
         in skipped.notes
     )
 
@@ -1046,7 +1046,7 @@ def test_notes_what_decides_the_order():
     )
     assert (
         result["MRR@1"] == 1
-        and "the lists have ranks and scores: they are ranked by rank" in result.notes
+        and "the lists have ranks and scores; the ranks are used" in result.notes
     )
     assert result["UserMADRating@1"] == pytest.approx(
         0.4
@@ -1054,8 +1054,8 @@ def test_notes_what_decides_the_order():
     plain = weft.evaluate(frame(day=[1, 2, 3]), {1: [11]}, metrics="MRR@2")
     assert plain["MRR@2"] == 0.5
     assert (
-        "the lists have neither scores nor ranks: rows are taken best first (columns that were not "
-        "read: 'day')" in plain.notes
+        "the lists have neither scores nor ranks; the order of the rows is used, best first "
+        "(columns that were not read: 'day')" in plain.notes
     )
     assert not weft.evaluate(frame(), {1: [10], 2: [10]}, metrics="MRR@1").notes
 
@@ -1275,5 +1275,5 @@ def test_counts_repeated_train_rows_and_users_without_truth(library):
         result = evaluate(lists, {"a": [2], "b": [3]}, train=train, metrics="MRR", top_k=2)
         assert result.counts["train_repetitions"] == 1
         assert result.counts["users_without_truth"] == 1
-        assert "train repeats 1 (user, item) rows; each counts once" in result.notes
+        assert "train contains 1 repeated (user, item) rows; each is counted once" in result.notes
         assert any("1 of 3 users are not in the truth" in note for note in result.notes)

@@ -75,14 +75,14 @@ def test_callback_counts_repeated_users_alike_beside_own_states(world_size):
 def test_note_on_repeated_users_names_metrics_with_own_states():
     result = run_callback(weft.Evaluator(["nDCG@3", RowCount()], num_items=9), world_size=2)
     assert (
-        "2 rows repeat users of earlier rows and are left out, except in RowCount, which keeps "
-        "states of its own" in result.notes
+        "2 rows repeat users of earlier rows and are excluded, except in RowCount, which keeps "
+        "its own state" in result.notes
     )
 
 
 OPTIONS = {
     "bootstrap": (20, "no bootstrap intervals"),
-    "per_user": (True, "no values per user, as comparisons need them"),
+    "per_user": (True, "no per-user values (needed for comparisons)"),
     "slices": ({"half": ["a", "b"] * (USERS // 2)}, "no values by slice"),
 }
 
@@ -92,20 +92,20 @@ def test_notes_name_what_own_states_lack(asked):
     options = {name: OPTIONS[name][0] for name in asked}
     evaluator = weft.Evaluator(["nDCG@3", RowCount()], **options)
     evaluator.update(SCORES, TRUTH, torch.arange(USERS))
-    notes = [note for note in evaluator.compute().notes if "of its own" in note]
+    notes = [note for note in evaluator.compute().notes if "its own state" in note]
     if not asked:
         assert notes == []
         return
     lacks = ", ".join(OPTIONS[name][1] for name in OPTIONS if name in asked)
     assert notes == [
-        f"RowCount keeps states of its own: {lacks}. The base classes weft.SummedMetric and "
-        "weft.UserAverageMetric offer more: docs/guide/own-metrics.md"
+        f"RowCount keeps its own state: {lacks}. Metrics derived from weft.SummedMetric or "
+        "weft.UserAverageMetric have them"
     ]
 
 
 def test_built_in_metrics_have_no_pointer_to_base_classes():
     evaluator = weft.Evaluator(["AUC(scope=pooled)"], bootstrap=5)
     evaluator.update(SCORES, TRUTH, torch.arange(USERS))
-    assert "AUC(scope=pooled) keeps states of its own: no bootstrap intervals" in (
+    assert "AUC(scope=pooled) keeps its own state: no bootstrap intervals" in (
         evaluator.compute().notes
     )

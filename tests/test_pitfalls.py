@@ -187,7 +187,7 @@ def test_warprec_recommends_masked_items_if_fewer_than_k_remain():
     assert result["ShannonEntropy@3"] == pytest.approx(-(math.log(1 / 3) + 2 * math.log(2 / 3)) / 3)
     # Interactions of items 3 and 4: 1 and 0
     assert result["ARP@3"] == pytest.approx((0.5 + 0) / 2)
-    # 2 + 2 + 2 of 7 interactions reach 80 %: items 3 and 4 are the tail
+    # 2 + 2 + 2 of 7 interactions reach 80%: items 3 and 4 are the tail
     assert (result["ACLT@3"], result["APLT@3"]) == (1.5, 0.5)
     # Of a only item 3 was offered, once, and of b item 4, twice; all of it was recommended
     assert (result["RSP@3[a]"], result["RSP@3[b]"], result["RSP@3"]) == (1, 1, 0)
@@ -688,9 +688,9 @@ def test_replay_users_without_ground_truth_count_as_zeros():
     assert result["HitRate@1"] == result["nDCG@1"] == 1 and result.entry("HitRate@1").users == 1
     assert result["EPC@1"] == 1  # nobody has met item 0
     assert result.counts["users_without_relevant"] == 1
-    assert note(result, "1 of 2 users have no relevant item and are left out of the means")
+    assert note(result, "1 of 2 users have no relevant item and are excluded from the means")
     asked = evaluate([[2.0, 1.0], [2.0, 1.0]], {0: [0], 1: []}, "HitRate", 1, empty_users="zero")
-    assert asked["HitRate@1"] == 0.5 and note(asked, "count 0")
+    assert asked["HitRate@1"] == 0.5 and note(asked, "count as 0")
 
 
 def test_rectools_ideal_has_k_relevant_items_even_if_the_user_has_fewer():
@@ -797,7 +797,7 @@ def test_duplicate_train_rows_count_once():
     assert (
         once["EPC@1"] == 0.5 and once["EFD@1"] == pytest.approx(math.log2(3)) and once["ARP@1"] == 1
     )
-    assert note(twice, "train repeats 2 (user, item) rows; each counts once")
+    assert note(twice, "train contains 2 repeated (user, item) rows; each is counted once")
 
 
 # ------------------------------------------------------------------------------ ties: trec_eval, pa

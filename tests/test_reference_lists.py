@@ -88,9 +88,9 @@ def test_users_without_a_list_and_unknown_items_are_counted():
     assert result.counts["unknown_items_of_reference"] == 1
     assert {
         "1 of 3 users have no list in reference",
-        "1 lists of reference belong to users that are not known here",
+        "1 lists of reference belong to unknown users",
         "1 items in the lists of reference are not in the catalogue of this evaluation; they keep "
-        "their positions there, and equal no recommended item",
+        "their positions, but match no recommended item",
     } <= set(result.notes)
     assert math.isnan(dict(result.per_user.select("user", "Unexpectedness@2").iter_rows())["c"])
     assert [result.entry(name).users for name in EXPECTED] == [2] * 6

@@ -62,14 +62,13 @@ UNDEFINED = Result(
     "bad",
     per_user=ALS.per_user.with_columns(pl.lit(math.nan).alias("nDCG@10")),
 )
-OPENING = "nDCG@10: als leads with 0.300 (95 % interval 0.280 to 0.320), "
-BIG = "0.050 (20 %) above knn; the difference (95 % interval 0.011 to 0.089) is significant "
-SMALL = (
-    "0.010 (3.4 %) above pop; the difference (95 % interval -0.029 to 0.049) is not significant "
-)
+OPENING = "nDCG@10: als leads with 0.300 (95% interval 0.280 to 0.320), "
+BIG = "0.050 (20%) above knn; the difference (95% interval 0.011 to 0.089) is significant "
+SMALL = "0.010 (3.4%) above pop; the difference (95% interval -0.029 to 0.049) is not significant "
 ONE = ", not corrected: one pair of models per metric"
 UNSURE = (
-    " als cannot be told from pop; 200 users would show a difference of 0.055 with a power of 80 %."
+    " als is not significantly better than pop; with 200 users, a test detects a difference of "
+    "0.055 with a power of 80%."
 )
 
 
@@ -100,9 +99,9 @@ def test_verdict_of_three_models_with_two_alike():
     verdict = first(ALS, far, POP)
     assert verdict.sentence == (
         OPENING
-        + "0.010 (3.4 %) above pop; the difference (adjusted 95 % interval -0.037 to 0.057) is not "
+        + "0.010 (3.4%) above pop; the difference (adjusted 95% interval -0.037 to 0.057) is not "
         "significant (paired t-test, p = 0.61 after Holm's correction over the 3 pairs of models "
-        "on this metric)." + UNSURE.replace("80 %.", "80 % in a single test.")
+        "on this metric)." + UNSURE.replace("80%.", "80% (single test).")
     )
     assert verdict.significant is False
 
@@ -113,16 +112,19 @@ def test_verdict_of_a_lead_over_the_second_but_not_the_third():
     verdict = first(ALS, close, scattered)
     assert verdict.sentence == (
         OPENING
-        + "0.0100 (3.4 %) above knn; the difference (adjusted 95 % interval 0.0076 to 0.0124) is "
+        + "0.0100 (3.4%) above knn; the difference (adjusted 95% interval 0.0076 to 0.0124) is "
         "significant (paired t-test, p < 0.001 after Holm's correction over the 3 pairs of models "
-        "on this metric). als cannot be told from pop."
+        "on this metric). als is not significantly better than pop."
     )
     assert verdict.significant is False
 
 
 def test_verdict_shortens_long_lists_of_models():
     verdict = first(*(result(f"m{at}", 0.3 - at / 1000, shift=at) for at in range(12)))
-    assert "m0 cannot be told from m1, m2, m3, m4 and 7 more; 200 users would" in verdict.sentence
+    assert (
+        "m0 is not significantly better than m1, m2, m3, m4 and 7 more; with 200 users, a test"
+        in verdict.sentence
+    )
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -133,9 +135,9 @@ def test_verdict_if_lower_is_better(turned):
     ]
     verdict = first(*(reversed(models) if turned else models))
     assert verdict.sentence == (
-        "ARP@10 (lower is better): knn leads with 2.800 (95 % interval 2.780 to 2.820), 0.200 (6.7 "
-        "%) below als; the difference "
-        f"(95 % interval 0.161 to 0.239) is significant (paired t-test, p < 0.001{ONE})."
+        "ARP@10 (lower is better): knn leads with 2.800 (95% interval 2.780 to 2.820), 0.200 (6.7%"
+        ") below als; the difference "
+        f"(95% interval 0.161 to 0.239) is significant (paired t-test, p < 0.001{ONE})."
     )
     assert (verdict.leader, verdict.significant) == ("knn", True)
 
@@ -145,7 +147,7 @@ def test_verdict_if_closer_to_a_target_is_better():
     about = {"metric": "BiasDisparityBR@10", "higher_is_better": None, "target": 1.0}
     verdict = first(result("als", 1.3, **about), result("knn", 0.9, shift=7, **about))
     assert verdict.sentence == (
-        "BiasDisparityBR@10 (closer to 1 is better): knn leads with 0.900 (95 % interval 0.880 to "
+        "BiasDisparityBR@10 (closer to 1 is better): knn leads with 0.900 (95% interval 0.880 to "
         "0.920), 0.200 closer to 1 than "
         f"als; the two values differ significantly (paired t-test, p < 0.001{ONE})."
     )
@@ -161,16 +163,16 @@ def test_verdict_of_a_shared_lead():
     twin = result("bpr", 0.3, shift=3)
     verdict = first(ALS, twin, KNN)
     assert verdict.sentence == (
-        "nDCG@10: als and bpr lead together with 0.300 (95 % interval 0.280 to 0.320); knn follows "
+        "nDCG@10: als and bpr share the lead with 0.300 (95% interval 0.280 to 0.320); knn follows "
         "with 0.250."
     )
     assert (verdict.leader, verdict.significant) == (None, False)
     assert (
         first(ALS, twin).sentence
-        == "nDCG@10: als and bpr both have 0.300 (95 % interval 0.280 to 0.320)."
+        == "nDCG@10: als and bpr both have 0.300 (95% interval 0.280 to 0.320)."
     )
     everybody = first(ALS, twin, result("bpr2", 0.3))
-    assert everybody.sentence == "nDCG@10: all 3 models have 0.300 (95 % interval 0.280 to 0.320)."
+    assert everybody.sentence == "nDCG@10: all 3 models have 0.300 (95% interval 0.280 to 0.320)."
     assert (everybody.leader, everybody.significant) == (None, False)
 
 
@@ -182,7 +184,7 @@ def test_verdict_with_undefined_values():
     )
     alone = first(ALS, UNDEFINED)
     assert alone.sentence == (
-        "nDCG@10: only als has a value, 0.300 (95 % interval 0.280 to 0.320). nDCG@10 is undefined "
+        "nDCG@10: only als has a value, 0.300 (95% interval 0.280 to 0.320). nDCG@10 is undefined "
         "for bad."
     )
     assert (alone.leader, alone.significant) == (None, None)
@@ -200,7 +202,7 @@ def test_verdict_names_models_without_the_metric():
 def test_verdict_of_one_model():
     (verdict,) = words.verdicts(ReportContext.from_result(ALS))
     assert verdict == words.Verdict(
-        "nDCG@10", "nDCG@10: 0.300 (95 % interval 0.280 to 0.320).", None, None
+        "nDCG@10", "nDCG@10: 0.300 (95% interval 0.280 to 0.320).", None, None
     )
 
 
@@ -208,15 +210,14 @@ def test_verdict_without_a_comparison():
     models = {one.name: one for one in (with_total(ALS, 0.9), with_total(KNN, 0.95))}
     gini, ndcg = words.verdicts(ReportContext(models))
     assert gini.sentence == (
-        "Gini@10 (lower is better): als leads with 0.9000, 0.0500 (5.3 %) below knn with 0.9500; "
+        "Gini@10 (lower is better): als leads with 0.9000, 0.0500 (5.3%) below knn with 0.9500; "
         "not tested for significance. "
-        "To test it, evaluate with values per user (per_user=True, --per-user) or, for any metric, "
-        "with a bootstrap (bootstrap=1000, --bootstrap 1000), and compare the results "
+        "To test it, evaluate with per-user values (per_user=True, --per-user) or, for any metric, "
+        "with a bootstrap (bootstrap=1000, --bootstrap 1000), then compare the results "
         "(weft.compare, weft compare)."
     )
     assert ndcg.sentence == (
-        OPENING
-        + "0.050 (20 %) above knn with 0.250 (95 % interval 0.230 to 0.270); not tested for "
+        OPENING + "0.050 (20%) above knn with 0.250 (95% interval 0.230 to 0.270); not tested for "
         "significance; the two "
         "intervals do not overlap."
     )
@@ -226,9 +227,9 @@ def test_verdict_without_a_comparison():
 def test_verdict_of_a_metric_without_values_per_user():
     verdict = first(with_total(ALS, 0.9), with_total(KNN, 0.95))
     assert verdict.sentence == (
-        "Gini@10 (lower is better): als leads with 0.9000, 0.0500 (5.3 %) below knn with 0.9500. "
-        "It was not tested: it is one value of all users together, which the bootstrap test "
-        "compares (bootstrap=1000 for all models, with one seed)."
+        "Gini@10 (lower is better): als leads with 0.9000, 0.0500 (5.3%) below knn with 0.9500. "
+        "It was not tested, because it has no value per user. The bootstrap test can compare it: "
+        "evaluate all models with bootstrap=1000 and the same seed."
     )
     assert (verdict.leader, verdict.significant) == ("als", None)
     one, other = (
@@ -237,16 +238,15 @@ def test_verdict_of_a_metric_without_values_per_user():
     )
     resampled = first(one, other)
     assert resampled.sentence == (
-        "Gini@10 (lower is better): als leads with 0.900 (95 % bootstrap interval 0.890 to 0.930), "
-        "0.020 (2.2 %) below knn with "
-        "0.920 (95 % bootstrap interval 0.910 to 0.960). It was not tested: it is one value of all "
-        "users together, which the bootstrap test compares (bootstrap=1000 for all models, with "
-        "one seed); the two intervals overlap."
+        "Gini@10 (lower is better): als leads with 0.900 (95% bootstrap interval 0.890 to 0.930), "
+        "0.020 (2.2%) below knn with "
+        "0.920 (95% bootstrap interval 0.910 to 0.960); the two intervals overlap. It was not "
+        "tested, because it has no value per user. The bootstrap test can compare it: evaluate all "
+        "models with bootstrap=1000 and the same seed."
     )
     apart = first(one, with_total(KNN, 0.99, bca_low=0.98, bca_high=0.995))
-    assert (
-        apart.sentence.endswith("; the two intervals do not overlap.") and apart.significant is None
-    )
+    assert "); the two intervals do not overlap. It was" in apart.sentence
+    assert apart.significant is None
 
 
 def test_verdict_of_a_metric_that_was_not_compared():
@@ -258,7 +258,7 @@ def test_verdict_of_a_metric_that_was_not_compared():
     comparison = weft.compare([both("als", 0.3, 0), both("knn", 0.25, 7)], metrics="MRR@10")
     verdict = words.verdict(ReportContext.from_result(comparison), "nDCG@10")
     assert verdict.sentence.endswith(
-        "It was not among the metrics that were tested; the two intervals do not overlap."
+        "; the two intervals do not overlap. It was not among the tested metrics."
     )
     assert words.verdict(ReportContext.from_result(comparison), "MRR@10").significant is True
     (call,) = [
@@ -274,7 +274,7 @@ def test_verdict_of_one_sided_tests():
     assert (
         asked.sentence
         == OPENING
-        + BIG.replace("95 % interval 0.011 to 0.089", "90 % interval 0.018 to 0.082")
+        + BIG.replace("95% interval 0.011 to 0.089", "90% interval 0.018 to 0.082")
         + f"(paired t-test, one-sided, p = 0.0058{ONE})."
     )
     assert asked.significant is True
@@ -282,16 +282,15 @@ def test_verdict_of_one_sided_tests():
     assert (
         unsure.sentence
         == OPENING
-        + SMALL.replace("95 % interval -0.029 to 0.049", "90 % interval -0.022 to 0.042")
+        + SMALL.replace("95% interval -0.029 to 0.049", "90% interval -0.022 to 0.042")
         + f"(paired t-test, one-sided, p = 0.31{ONE})."
     )
     assert unsure.significant is False
     unasked = first(ALS, KNN, alternative="less")
     assert unasked.sentence == (
-        OPENING
-        + "0.050 (20 %) above knn; the test asked only whether the values of als are lower than "
-        "those of knn: that was not "
-        f"shown (paired t-test, one-sided, p = 0.99{ONE})."
+        OPENING + "0.050 (20%) above knn; the test asked only whether the values of als are "
+        "significantly lower than those of knn: they are not "
+        f"(paired t-test, one-sided, p = 0.99{ONE})."
     )
     assert unasked.significant is None
     lower = [
@@ -327,43 +326,47 @@ def test_verdict_names_the_test(settings, how):
         (
             {},
             " after Holm's correction over the 3 pairs of models on this metric",
-            "p adjusted by holm over the pairs of models of each metric",
+            "p-values adjusted by holm over the pairs of models of each metric",
         ),
         (
             {"correction": "bonferroni"},
             " after Bonferroni's correction over the 3 pairs of models on this metric",
-            "p adjusted by bonferroni over the pairs of models of each metric",
+            "p-values adjusted by bonferroni over the pairs of models of each metric",
         ),
         (
             {"correction": "fdr"},
             " after Benjamini and Hochberg's correction over the 3 pairs of models on this metric",
-            "p adjusted by fdr over the pairs of models of each metric",
+            "p-values adjusted by fdr over the pairs of models of each metric",
         ),
-        ({"correction": "none"}, ", not corrected for the number of tests", "p not adjusted"),
+        (
+            {"correction": "none"},
+            ", not corrected for the number of tests",
+            "p-values not adjusted",
+        ),
         (
             {"family": "test"},
             " after Holm's correction over the 6 pairs of models and metrics",
-            "p adjusted by holm over all pairs of models and metrics",
+            "p-values adjusted by holm over all pairs of models and metrics",
         ),
         (
             {"family": "test", "metrics": "nDCG@10"},
             " after Holm's correction over the 3 pairs of models and metrics",
-            "p adjusted by holm over all pairs of models and metrics",
+            "p-values adjusted by holm over all pairs of models and metrics",
         ),
         (
             {"family": "pair"},
             " after Holm's correction over the 2 metrics of this pair of models",
-            "p adjusted by holm over the metrics of each pair of models",
+            "p-values adjusted by holm over the metrics of each pair of models",
         ),
         (
             {"family": "pair", "metrics": "nDCG@10"},
             ", not corrected: one metric per pair of models",
-            "p not adjusted (one metric per pair of models)",
+            "p-values not adjusted (one metric per pair of models)",
         ),
         (
             {"family": "all", "tests": ["paired_t", "sign"]},
             " after Holm's correction over the 12 pairs of models, metrics and tests",
-            "p adjusted by holm over all pairs of models, metrics and tests",
+            "p-values adjusted by holm over all pairs of models, metrics and tests",
         ),
     ],
 )
@@ -376,16 +379,16 @@ def test_texts_name_the_family_of_tests(settings, how, caption):
     (sentence, *_) = (one.sentence for one in words.verdicts(ReportContext.from_result(comparison)))
     assert re.search(rf"\(paired t-test, p [=<] [\d.]+{re.escape(how)}\)\.", sentence)
     is_adjusted = " after " in how
-    interval = "adjusted 95 % interval" if is_adjusted else "95 % interval"
+    interval = "adjusted 95% interval" if is_adjusted else "95% interval"
     assert f"the difference ({interval} " in sentence
-    assert comparison.caption("paired_t") == f"paired_t, {caption}, alpha 0.05"
+    assert comparison.caption("paired_t") == f"paired_t, {caption}, alpha = 0.05"
     for text in (comparison.to_markdown(), comparison.to_markdown(pairs=True), repr(comparison)):
-        assert f"paired\\_t, {caption}, alpha 0.05" in text
+        assert f"paired\\_t, {caption}, alpha = 0.05" in text
     pairs = comparison.to_markdown(pairs=True), comparison.to_latex(pairs=True)
     assert all(f"; {interval} of the difference" in text for text in pairs)
     assert f"difference with its {interval};" in pairs_legend(comparison)
     found = dict(words.provenance(ReportContext.from_result(comparison)))["comparison"]
-    assert found.startswith(f"paired_t, {caption}, alpha 0.05")
+    assert found.startswith(f"paired_t, {caption}, alpha = 0.05")
 
 
 def joined(*results):
@@ -406,7 +409,10 @@ def test_explains_a_test_that_contradicts_the_interval():
         return Result((entry,), name, per_user=pl.DataFrame({"user": users, "nDCG@10": of_one}))
 
     models = [made("als", more), made("knn", values)]
-    explanation = " The interval is of the mean, by Student's t; the test asks something else."
+    explanation = (
+        " The test and the interval (mean difference, Student's t) use different methods and "
+        "disagree here."
+    )
     (row,) = weft.compare(models, tests="sign").rows
     assert row["significant"] and row["ci_low"] < 0 < row["ci_high"]
     assert explanation in first(*models, tests="sign").sentence
@@ -429,19 +435,20 @@ def test_verdict_if_more_users_prefer_the_second_model():
 
     verdict = first(made("als"), made("knn"), tests="sign")
     assert verdict.leader == "als" and verdict.sentence.endswith(
-        "More users are better off with knn (85 % against 15 %)."
+        "More users have a better value with knn (85% versus 15%)."
     )
-    assert "better off" not in first(made("als"), made("knn")).sentence
+    assert "have a better value" not in first(made("als"), made("knn")).sentence
 
 
 def test_verdict_of_models_with_different_users():
     verdict = first(result("als", 0.3, users=150), KNN)
     assert verdict.sentence == (
-        "nDCG@10: als leads with 0.296 (95 % interval 0.273 to 0.318), 0.039 (15 %) above knn; "
-        "among the 150 users that both have, "
-        "the difference (95 % interval -0.006 to 0.083) is not significant (paired t-test, "
-        f"p = 0.087{ONE}). als cannot be "
-        "told from knn; 150 users would show a difference of 0.063 with a power of 80 %."
+        "nDCG@10: als leads with 0.296 (95% interval 0.273 to 0.318), 0.039 (15%) above knn; "
+        "among the 150 shared users, "
+        "the difference (95% interval -0.006 to 0.083) is not significant (paired t-test, "
+        f"p = 0.087{ONE}). als is not "
+        "significantly better than knn; with 150 users, a test detects a difference of 0.063 with "
+        "a power of 80%."
     )
     users = np.arange(USERS)
     easy, hard = (
@@ -459,8 +466,7 @@ def test_verdict_of_models_with_different_users():
     turned = first(one, other)
     assert turned.leader == "few" and turned.significant is False
     assert (
-        "but among the 100 users that both have it is not ahead of all; the difference"
-        in turned.sentence
+        "but it is not ahead of all among the 100 shared users; the difference" in turned.sentence
     )
 
 
@@ -486,7 +492,7 @@ def test_omits_meaningless_percentages():
 def test_verdict_of_unregistered_metrics():
     verdict = first(result("als", 0.3, "Own(x=2)@10"), result("knn", 0.2, "Own(x=2)@10", shift=7))
     assert verdict.sentence.startswith(
-        "Own(x=2)@10: als leads with 0.300 (95 % interval 0.280 to 0.320), 0.100 (50 %) above knn;"
+        "Own(x=2)@10: als leads with 0.300 (95% interval 0.280 to 0.320), 0.100 (50%) above knn;"
     )
     (definition,) = words.definitions(ReportContext.from_result(result("als", 0.3, "Own(x=2)@10")))
     assert definition == words.MetricDefinition("Own(x=2)", "not known here")
@@ -533,11 +539,11 @@ def test_rounding_keeps_p_values_on_their_side_of_alpha():
         digits.probability(0.0004, 0.0005) == "= 0.0004" and digits.probability(1.0, 0.05) == "= 1"
     )
     assert (
-        digits.percent(0.273) == "27 %"
-        and digits.percent(0.0337) == "3.4 %"
-        and digits.percent(0.0001) == "less than 0.1 %"
+        digits.percent(0.273) == "27%"
+        and digits.percent(0.0337) == "3.4%"
+        and digits.percent(0.0001) == "less than 0.1%"
     )
-    assert digits.percent(0.0999) == "10 %" and digits.percent(2.5) == "250 %"
+    assert digits.percent(0.0999) == "10%" and digits.percent(2.5) == "250%"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -559,18 +565,18 @@ def evaluated(name="als", **more):
 def test_facts_describe_the_data():
     one = evaluated()
     found = dict(words.facts(ReportContext.from_result(one)))
-    assert found["model"] == "als" and found["users evaluated"] == "39" and found["items"] == "30"
+    assert found["model"] == "als" and found["evaluated users"] == "39" and found["items"] == "30"
     assert (
         found["relevant interactions"] == f"{one.counts['relevant_items']}"
         and found["cut-offs"] == "5, 10"
     )
-    assert found["users without a relevant item"] == "1, left out of the means"
+    assert found["users without a relevant item"] == "1, excluded from means"
     assert (
         found["seen items"] == "masked"
-        and found["ranked"] == "all items"
+        and found["candidates"] == "all items"
         and found["relevant"] == "ratings above 0"
     )
-    assert found["ties"] == "index: the item with the lower number comes first"
+    assert found["ties"] == "index (the item with the lower index comes first)"
     assert (
         found["train interactions"] == "40"
         and not {"profile", "repeated items dropped from lists"} & found.keys()
@@ -590,19 +596,19 @@ def test_facts_describe_the_data():
     both = dict(words.facts(ReportContext({"als": one, "b": other})))
     assert (
         both["2 models"] == "als, b"
-        and both["users evaluated"] == "39 to 1,000"
+        and both["evaluated users"] == "39 to 1,000"
         and both["train interactions"] == "40 to 1,234"
     )
     assert (
-        both["ranked"]
+        both["candidates"]
         == "all items (als); sampled: relevant items among 9 negatives per user, drawn uniformly "
         "(b)"
     )
     assert (
-        both["relevant"] == "ratings above 0 (als); ratings from 4 on (b)"
+        both["relevant"] == "ratings above 0 (als); ratings of at least 4 (b)"
         and both["profile"] == "rectools (b)"
     )
-    assert both["users without a relevant item"] == "1, left out of the means (als); count 0 (b)"
+    assert both["users without a relevant item"] == "1, excluded from means (als); counted as 0 (b)"
 
 
 def test_facts_omit_unknown_values():
@@ -620,7 +626,7 @@ def test_facts_omit_unknown_values():
     )
     batches = weft.Evaluator(metrics="MRR@2")
     batches.update(torch.eye(3), torch.eye(3))
-    assert "ranked" not in dict(words.facts(ReportContext.from_result(batches.compute())))
+    assert "candidates" not in dict(words.facts(ReportContext.from_result(batches.compute())))
 
 
 def test_facts_describe_lists():
@@ -632,13 +638,13 @@ def test_facts_describe_lists():
             )
         )
     )
-    assert found["seen items"] == "kept, 1 in lists" and found["cut-off"] == "2"
+    assert found["seen items"] == "not removed (1 in lists)" and found["cut-off"] == "2"
     assert found["users of the truth without a list or scores"] == "1, evaluated with an empty list"
-    assert found["users who are not in the truth"] == "1, left out of the means"
+    assert found["users not in the truth"] == "1, excluded from means"
     bare = dict(
         words.facts(ReportContext.from_result(weft.evaluate(lists, truth, metrics="MRR@2")))
     )
-    assert bare["seen items"] == "not known, because there is no train"
+    assert bare["seen items"] == "unknown (no train data)"
 
 
 def test_notes_and_counts():
@@ -650,8 +656,7 @@ def test_notes_and_counts():
     )
     assert words.notes(ReportContext.from_result(one))[-1] == one.notes[-1]
     assert words.notes(ReportContext.from_result(comparison))[-2].startswith(
-        "not compared, because not every model has a value per user, or resamples for the "
-        "bootstrap test: Gini"
+        "not compared, because not every model has per-user values or bootstrap resamples: Gini"
     )
     counts = dict(
         words.counts(
@@ -663,7 +668,7 @@ def test_notes_and_counts():
     assert counts["users with fewer than 10 recommended items"] == ["0", "-"]
     assert len(words.counts(ReportContext.from_result(one))) == len(one.counts)
     sliced = evaluated(slices={"half": dict.fromkeys(range(20), "x")})
-    assert ("users in no group of the slice half", ["20"]) in words.counts(
+    assert ("users without a group in the slice half", ["20"]) in words.counts(
         ReportContext.from_result(sliced)
     )
 
@@ -711,8 +716,8 @@ def test_provenance():
     found = dict(words.provenance(ReportContext.from_result(weft.compare([one, other]))))
     assert found["Weft"] == one.provenance["weft"] and found["PyTorch"] == torch.__version__
     assert (
-        found["fingerprint of truth"] == one.provenance["fingerprint"]["truth"][:8]
-        and found["kind of source"] == "score matrix"
+        found["truth fingerprint"] == one.provenance["fingerprint"]["truth"][:8]
+        and found["source kind"] == "score matrix"
     )
     assert (
         found["ties"] == "index (als); random (b)"
@@ -721,16 +726,14 @@ def test_provenance():
     )
     assert (
         found["comparison"]
-        == "paired_t, p not adjusted (one pair of models per metric), alpha 0.05"
+        == "paired_t, p-values not adjusted (one pair of models per metric), alpha = 0.05"
     )
     assert not {"metrics", "num_negatives", "configuration"} & found.keys()
     told = replace(
         one, provenance={**one.provenance, "processes": 4, "files": {"truth": "/data/test.csv"}}
     )
     assert dict(words.provenance(ReportContext.from_result(told)))["processes"] == "4"
-    assert (
-        dict(words.provenance(ReportContext.from_result(told)))["file of truth"] == "/data/test.csv"
-    )
+    assert dict(words.provenance(ReportContext.from_result(told)))["truth file"] == "/data/test.csv"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -887,8 +890,8 @@ def test_configuration_reproduces_the_values(files):
     run = config_run.run(from_mapping(given, folder=files))
     subject = ReportContext({one.name: one for one in run.results}, run.comparisons[0])
     (heading, text), *comparing = words.rerun(subject)
-    assert heading.startswith("Configuration: save it as config.yaml")
-    assert text.startswith("# without its gates")
+    assert heading.startswith("Configuration file: save as config.yaml")
+    assert text.startswith("# Gates are omitted")
     elsewhere = files / "folder"
     elsewhere.mkdir()
     (elsewhere / "again.yaml").write_text(text, encoding="utf-8")
@@ -921,8 +924,8 @@ def test_different_configurations_are_separate(files):
     named = dict(zip(("als", "als (2)", "als (3)"), (one for run in runs for one in run.results)))
     found = words.rerun(ReportContext(named))
     assert [heading.partition(":")[0] for heading, _ in found] == [
-        "Configuration of als, als (2)",
-        "Configuration of als (3)",
+        "Configuration file of als, als (2)",
+        "Configuration file of als (3)",
     ]
     (files / "both.yaml").write_text(found[0][1], encoding="utf-8")
     assert {name: file.path.name for name, file in load(files / "both.yaml").models.items()} == {
@@ -983,21 +986,21 @@ def overall(*models, compared=False):
 def test_overall_verdict_counts_wins_and_names_losses():
     als, knn = with_total(ALS, 0.4), with_total(KNN, 0.2)
     assert overall(als, knn, compared=True) == [
-        "als and knn have the best value of 1 of 2 metrics each."
+        "als and knn each have the best value on 1 of 2 metrics."
     ]
     als = with_total(als, 0.5, "ItemCoverage@10", higher_is_better=True)
     knn = with_total(knn, 0.1, "ItemCoverage@10", higher_is_better=True)
     assert overall(als, knn, compared=True) == [
-        "als has the best value of 2 of 3 metrics, knn of 1 (Gini@10).",
+        "als has the best value on 2 of 3 metrics; knn on 1 (Gini@10).",
         "Its lead over every other model is significant on 1 of 1 tested metrics; 1 were not "
         "tested.",
-        "als does not lead on Gini@10 (0.4000, knn 0.2000).",
+        "als is not the best on Gini@10 (0.4000; knn: 0.2000).",
     ]
     assert overall(als, knn) == [
-        "als has the best value of 2 of 3 metrics, knn of 1 (Gini@10).",
-        "als does not lead on Gini@10 (0.4000, knn 0.2000).",
+        "als has the best value on 2 of 3 metrics; knn on 1 (Gini@10).",
+        "als is not the best on Gini@10 (0.4000; knn: 0.2000).",
     ]
-    assert overall(ALS, KNN) == ["als has the best value of all 1 metric."]
+    assert overall(ALS, KNN) == ["als has the best value on the only metric."]
     assert overall(ALS) == []
 
 
@@ -1014,11 +1017,10 @@ def test_overall_verdict_takes_one_cutoff_of_each_metric():
     numbers = (0.8, 0.5, 0.7, 0.2, 1)
     changed = (replace(one, value=value) for one, value in zip(entries, numbers))
     second = Result(tuple(changed), "second")
-    assert overall(first, second) == ["second has the best value of all 1 metric."]
+    assert overall(first, second) == ["second has the best value on the only metric."]
     third = Result((replace(entries[2], value=0.1),), "third")
     assert overall(first, second, third) == [
-        "second has the best value of all 2 metrics, first of 1 (MRR@5); equal best values count "
-        "for each model."
+        "second has the best value on all 2 metrics; first on 1 (MRR@5); ties count for each model."
     ]
     undefined = replace(first, entries=tuple(replace(one, value=math.nan) for one in entries))
     assert overall(undefined, second) == []
@@ -1029,7 +1031,7 @@ def test_verdicts_name_floor_and_ceiling():
     known = replace(ALS, entries=(replace(entry, floor=0.02, ceiling=0.98),))
     (sentence,) = words.verdicts(ReportContext({"als": known}))
     assert sentence.sentence.endswith(
-        "A random order would have 0.0200, the best one 0.9800 (skill 0.2917)."
+        "A random order would have 0.0200, the best possible order 0.9800 (skill 0.2917)."
     )
 
 
@@ -1052,7 +1054,10 @@ def test_paths_lose_the_folders_of_the_machine():
     assert result.notes == ("data/test.csv: two rows",) and hidden.warnings == ("see als.csv",)
     assert "/home/ann" not in repr(words.rerun(hidden)) + repr(words.provenance(hidden))
     date = datetime.date(2026, 3, 1)
-    assert words.subtitle(hidden, date) == "truth data/test.csv · report of 2026-03-01 · Weft 1"
+    assert (
+        words.subtitle(hidden, date)
+        == "truth data/test.csv · report created on 2026-03-01 · Weft 1"
+    )
     relative = ReportContext({"als": replace(ALS, provenance={"files": {"truth": "test.csv"}})})
     assert hide_folders(relative) is relative
     apart = replace(ALS, provenance={"files": {"truth": "/a/test.csv", "train": "/b/train.csv"}})

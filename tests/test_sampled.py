@@ -362,7 +362,7 @@ def test_counts_and_notes_short_pools():
     short = sum(60 - len({*truth[user], *train[user]}) < 55 for user in range(40))
     assert result.counts["users_with_few_negatives"] == short > 0
     assert (
-        f"{short} users have fewer than 55 items to draw from, and get all of them" in result.notes
+        f"{short} users have fewer than 55 items to draw from; all of them are used" in result.notes
     )
     everything = weft.evaluate(
         scores,
@@ -440,7 +440,9 @@ def test_result_records_the_sampling():
         "strategy='sampled': each user's relevant items are ranked among 20 negatives"
     )
     assert any(
-        note.startswith("Gini looks at which items are listed, and ran on candidates: the relevant")
+        note.startswith(
+            "Gini depends on which items are recommended; only candidates were ranked: the relevant"
+        )
         for note in result.notes
     )
     full = weft.evaluate(scores, truth, metrics="nDCG@5")

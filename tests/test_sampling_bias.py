@@ -349,7 +349,7 @@ def test_notes_metrics_without_an_estimate(correction):
         "the sampled candidates"
     )
     assert (
-        f"nDCG estimates the ranking of all items, by the estimator {correction.method!r}"
+        f"nDCG is an estimate of the value of the full ranking (estimator {correction.method!r})"
         in corrected.notes
     )
     assert not any("estimator" in note for note in plain.notes)
@@ -365,8 +365,8 @@ def test_user_fairness_uses_the_estimates():
         "does not apply to" in note for note in result.notes
     )
     assert (
-        "nDCG, UserMADRanking estimate the ranking of all items, by the estimator 'bias_variance'"
-        in result.notes
+        "nDCG, UserMADRanking are estimates of the value of the full ranking (estimator "
+        "'bias_variance')" in result.notes
     )
 
 
@@ -742,7 +742,7 @@ def test_order_of_the_paper_is_identified_by_auc_only():
     )
     assert worst.sampled_a > worst.sampled_b and worst.probability < 0.05
     assert (
-        "C is better (0.01 and 0.101), but the sample favours A (0.636 and 0.326 expected)"
+        "C is better (0.01 and 0.101), but the sample favours A (expected 0.636 and 0.326)"
         in str(verdict)
     )
     assert is_identified(PAPER, metric="AUC", **about)
@@ -788,7 +788,7 @@ def test_equal_models_are_not_identified():
     assert (
         not pair.identified
         and pair.probability == 0
-        and "equal (0.181), but a sample shows an order" in pair.why
+        and "equal (0.181), but a sample ranks one higher" in pair.why
     )
     assert is_identified({"A": [1, 1], "B": [1, 1]}, **about)
 

@@ -184,7 +184,7 @@ def options(**changes):
 def test_by_position(batch_size):
     result = weft.evaluate(SCORES, TRUTH, **options(), batch_size=batch_size)
     agree(result)
-    assert "2 of 9 items have no number in price; theirs is 0" in result.notes
+    assert "2 of 9 items have no number in price and count as 0" in result.notes
     assert "4 of 12 users have no label in region and are in no group" in result.notes
     assert result.counts["items_without_price"] == 2
 
@@ -231,7 +231,7 @@ def test_lists_and_users_of_train_alone():
     agree(result)
     others = {**SHUFFLED["price"], "unknown": 3.0}
     result = weft.evaluate(lists, TRUTH_BY_ID, **options(inputs={**SHUFFLED, "price": others}))
-    assert "1 numbers of price belong to items that are not known here" in result.notes
+    assert "1 numbers of price belong to unknown items" in result.notes
 
 
 def test_skipped_users_keep_their_inputs():
@@ -370,7 +370,10 @@ def test_embeddings_of_factors():
 
 def test_unused_inputs_are_noted():
     result = weft.evaluate(SCORES, TRUTH, metrics="nDCG", top_k=K, inputs={"price": PRICES})
-    assert "price was given, but no metric of this run reads it (ListRevenue does)" in result.notes
+    assert (
+        "price was given, but no metric of this run uses it (metrics that do: ListRevenue)"
+        in result.notes
+    )
 
 
 WRONG = {
@@ -710,7 +713,7 @@ def test_partitioned_vectors_of_users(folder, form):
     settings = {"metrics": "Affinity", "top_k": K, "inputs": inputs, "bootstrap": 20}
     alone = weft.evaluate(lists, truth, **settings)
     assert alone[f"Affinity@{K}"] == pytest.approx(expected_affinity(), rel=1e-12)
-    assert "1 vectors of taste belong to users that are not known here" in alone.notes
+    assert "1 vectors of taste belong to unknown users" in alone.notes
     local_engine.assert_same(local_engine.evaluate(lists, truth, **settings, parts=7), alone)
 
 

@@ -333,7 +333,7 @@ def test_pairs_users_by_id_and_skips_undefined():
     row = comparison.to_frame().row(0, named=True)
     assert (row["users"], row["left_out"]) == (3, 2)
     assert row["difference"] == pytest.approx(((0.1 - 0.2) + (0.2 - 0.25) + (0.3 - 0.9)) / 3)
-    assert any("left out: up to 2" in note for note in comparison.notes)
+    assert any("excluded: up to 2" in note for note in comparison.notes)
 
 
 def test_compares_each_pair_over_its_common_users():
@@ -430,7 +430,7 @@ def test_no_p_value_without_differences(test, values):
     )
     assert math.isnan(row["statistic"])
     assert any(
-        "no p-value, and so in no family" in note and "a and b on MRR@5" in note
+        "no p-value (and not counted by the correction)" in note and "a and b on MRR@5" in note
         for note in comparison.notes
     )
     for form in ("json", "csv", "markdown", "latex"):
@@ -449,14 +449,14 @@ def test_notes_unpaired_tests(pair):
     assert [row["paired"] for row in comparison.rows] == [False, True, False]
     (note,) = comparison.notes
     assert note.startswith(
-        "kruskal and mann_whitney take the users of two models for independent samples"
+        "kruskal and mann_whitney treat the users of two models as independent samples"
     )
     for text in (comparison.to_markdown(), comparison.to_markdown(pairs=True)):
         assert (
             "kruskal†" in text
             and "mann\\_whitney†" in text
             and "sign†" not in text
-            and "† takes" in text
+            and "† treats" in text
         )
     assert "kruskal\\textdagger{}" in comparison.to_latex(pairs=True)
     assert weft.compare([result("a", pair[0]), result("b", pair[1])]).notes == ()
@@ -676,8 +676,8 @@ def test_levels_of_intervals_match_statsmodels(p_values, correction):
 
 @pytest.mark.slow
 def test_intervals_of_a_family_are_simultaneous():
-    """Four models, 10,000 families: under Bonferroni all six intervals are right in 95 %; under
-    Holm the chance that one wrongly excludes 0 is at most 5 %, and all are right in 90 %.
+    """Four models, 10,000 families: under Bonferroni all six intervals are right in 95%; under
+    Holm the chance that one wrongly excludes 0 is at most 5%, and all are right in 90%.
     """
     generator = np.random.default_rng(0)
     users, alpha, families = 30, 0.05, 2000

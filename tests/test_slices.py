@@ -101,9 +101,7 @@ def test_groups_match_separate_evaluations(empty_users):
         entry = result.entry(row["metric"] if row["k"] is None else f"{row['metric']}@{row['k']}")
         assert row["value"] == pytest.approx(entry.value, rel=1e-12) and row["users"] == entry.users
     assert result.counts["users_outside_age"] == 10 and result.counts["users_outside_all"] == 0
-    assert (
-        "10 of 50 users have no label in the slice 'age' and are in no group of it" in result.notes
-    )
+    assert "10 of 50 users have no label in the slice 'age' and belong to no group" in result.notes
 
 
 def test_means_have_standard_errors_without_values_per_user():
@@ -198,7 +196,7 @@ def test_reads_every_form_of_labels(tmp_path):
         result = sliced({"age": labels})
         same(result.slices, expected.slices)
         assert result.counts["users_outside_age"] == 10
-    assert "1 labels of the slice 'age' belong to users that are not known here" in result.notes
+    assert "1 labels of the slice 'age' belong to unknown users" in result.notes
     assert expected.settings["slices"] == {"age": "labels"}
 
 

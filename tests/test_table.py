@@ -139,7 +139,7 @@ def test_spreads(results):
     assert shown["auto"] == shown["interval"]
     assert f"± {1.959964 * entry.std_error:.4f}" in shown["interval"]
     assert f"± {entry.std_error:.4f}" in shown["std_error"] and "±" not in shown["none"]
-    assert "95 % intervals over users" in shown["interval"]
+    assert "95% intervals over users" in shown["interval"]
 
 
 def test_runs_show_mean_and_standard_deviation(results):
@@ -216,9 +216,9 @@ def test_relative_change(results):
     table = weft.table(results, ["nDCG@10"], baseline="pop", improvement=True, spread="none")
     base, better, worse = (result["nDCG@10"] for result in results)
     cells = [row[1] for row in read_cells(table.to_markdown())[1:]]
-    assert "%" not in cells[0] and cells[1].endswith(f"(+{100 * (better / base - 1):.1f} %)")
-    assert cells[2].endswith(f"({100 * (worse / base - 1):+.1f} %)".replace("-", "−"))
-    assert "relative change against pop" in table.to_markdown()
+    assert "%" not in cells[0] and cells[1].endswith(f"(+{100 * (better / base - 1):.1f}%)")
+    assert cells[2].endswith(f"({100 * (worse / base - 1):+.1f}%)".replace("-", "−"))
+    assert "change relative to pop" in table.to_markdown()
     zero = weft.table(by_hand(0.0, 0.2), baseline="a", improvement=True).to_markdown()
     assert "%)" not in zero
 

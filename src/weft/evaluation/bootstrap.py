@@ -37,7 +37,7 @@ _ROUNDING = 1e-11  # relative differences up to this count as equal
 
 @dataclass(frozen=True)
 class BootstrapInterval:
-    """95 % intervals by percentiles and BCa, and the standard deviation of the resamples.
+    """95% intervals by percentiles and BCa, and the standard deviation of the resamples.
 
     `undefined` is the number of resamples without a value. Missing intervals are NaN.
     """

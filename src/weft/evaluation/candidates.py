@@ -185,7 +185,7 @@ class CandidateProvider:
         settings, counts = self.settings, self._counts
         other = ""
         if settings.estimator is None:
-            other = "; the values are not those of ranking all items"
+            other = "; the values differ from those of a full ranking"
         if self.draws_negatives:
             how = "uniformly"
             if settings.negative_sampling == "popularity":
@@ -196,21 +196,21 @@ class CandidateProvider:
             )
         elif settings.strategy == "sampled":
             yield (
-                f"strategy='sampled': each user's relevant items are ranked among the candidates "
-                f"given{other}"
+                f"strategy='sampled': each user's relevant items are ranked among the given "
+                f"candidates{other}"
             )
         if few := counts["users_with_few_negatives"]:
             yield (
-                f"{few:,} users have fewer than {settings.num_negatives:,} items to draw from, "
-                "and get all of them"
+                f"{few:,} users have fewer than {settings.num_negatives:,} items to draw from; "
+                "all of them are used"
             )
         if without := counts["users_without_candidates"]:
-            rest = "" if settings.strategy == "full" else " but their relevant items"
-            yield f"{without:,} users have no candidates and are offered nothing{rest}"
+            rest = "nothing" if settings.strategy == "full" else "their relevant items only"
+            yield f"{without:,} users have no candidates: their rankings contain {rest}"
         if unlisted := counts["candidates_not_listed"]:
             yield (
-                f"{unlisted:,} of {counts['candidates']:,} candidates are in no list: they are "
-                "offered, and not retrieved"
+                f"{unlisted:,} of {counts['candidates']:,} candidates are in no list; they count "
+                "as not recommended"
             )
 
     def describe(self) -> str:
@@ -222,7 +222,7 @@ class CandidateProvider:
             )
         words = {
             "given": "the candidates of each user",
-            "listed": "what each list holds",
+            "listed": "the items of each list",
         }
         return words.get(settings.candidates, f"{settings.candidates} items")
 

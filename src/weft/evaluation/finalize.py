@@ -211,7 +211,7 @@ def _add_intervals(
         items=items,
     )
     if kept is None:
-        note = "fewer than two users cannot be resampled: there are no bootstrap intervals"
+        note = "there are fewer than two users to resample, so there are no bootstrap intervals"
         return values, None, [note]
     resamples, accelerations = kept
     columns = dict(zip(resamples.names, zip(resamples.values.T, accelerations.tolist())))

@@ -21,8 +21,8 @@ def list_notes(
     if gaps := counts.get("lists_with_rank_gaps"):
         yield f"{gaps:,} lists have gaps in their ranks; the items below a gap move up"
     if dropped := counts.get("duplicates_dropped"):
-        yield f"{dropped:,} rows repeat an item of their list; its best place is kept"
-    empty = "their positions are empty and count as misses"
+        yield f"{dropped:,} rows repeat an item of their list; its best position is kept"
+    empty = "their positions count as misses"
     if unknown := counts.get("unknown_in_lists"):
         yield f"{unknown:,} recommended items are not in the catalogue; {empty}"
     if repeated := counts.get("repeated_in_lists"):
@@ -38,12 +38,12 @@ def _order_notes(source: ListSource) -> Iterator[str]:
     """Yield notes on lists with ranks and scores, or with neither but other columns."""
     lists = source.table
     if lists.order == "rank" and lists.has_scores:
-        yield "the lists have ranks and scores: they are ranked by rank"
+        yield "the lists have ranks and scores; the ranks are used"
     if lists.order == "rows" and lists.unused_columns:
         unread = ", ".join(map(repr, lists.unused_columns))
         yield (
-            "the lists have neither scores nor ranks: rows are taken best first (columns that were "
-            f"not read: {unread})"
+            "the lists have neither scores nor ranks; the order of the rows is used, best first "
+            f"(columns that were not read: {unread})"
         )
 
 

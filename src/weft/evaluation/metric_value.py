@@ -21,14 +21,14 @@ from weft.evaluation.document_fields import (
 )
 from weft.metrics.names import format_labels
 
-Z95 = 1.959964  # quantile of the normal distribution for a 95 % interval
+Z95 = 1.959964  # quantile of the normal distribution for a 95% interval
 REFERENCE_COLUMNS = ("floor", "ceiling")
 SKILL_COLUMNS = (*REFERENCE_COLUMNS, "skill")
 BOOTSTRAP_COLUMNS = ("boot_low", "boot_high", "bca_low", "bca_high", "boot_std_error")
 
 
 class Interval(NamedTuple):
-    """A 95 % interval and its kind: "normal", "BCa", "bootstrap", or "none" (both ends NaN)."""
+    """A 95% interval and its kind: "normal", "BCa", "bootstrap", or "none" (both ends NaN)."""
 
     low: float
     high: float
@@ -56,7 +56,7 @@ class MetricValue:
     # The expected value of a random order of the offered items, and the best reachable value.
     floor: float = math.nan
     ceiling: float = math.nan
-    # Bootstrap: 95 % intervals by percentiles and BCa, standard deviation of the resamples.
+    # Bootstrap: 95% intervals by percentiles and BCa, standard deviation of the resamples.
     boot_low: float = math.nan
     boot_high: float = math.nan
     bca_low: float = math.nan
@@ -92,17 +92,17 @@ class MetricValue:
 
     @property
     def ci_low(self) -> float:
-        """The lower end of the normal 95 % confidence interval."""
+        """The lower end of the normal 95% confidence interval."""
         return self.value - Z95 * self.std_error
 
     @property
     def ci_high(self) -> float:
-        """The upper end of the normal 95 % confidence interval."""
+        """The upper end of the normal 95% confidence interval."""
         return self.value + Z95 * self.std_error
 
     @property
     def interval(self) -> Interval:
-        """The 95 % interval to show: BCa if users were resampled, else the normal one.
+        """The 95% interval to show: BCa if users were resampled, else the normal one.
 
         If BCa is undefined but resamples vary, the value ± 1.96 of their standard deviations
         ("bootstrap").

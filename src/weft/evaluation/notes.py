@@ -41,15 +41,12 @@ _LACKS = {
     "interactions": "have no train interaction",
     "label": "have no label in {name} and are in no {group}",
     "features": "have no feature in {name}",
-    "number": "have no number in {name}; theirs is {missing}",
-    "vector": "have no vector in {name}; theirs is {missing}",
+    "number": "have no number in {name} and count as {missing}",
+    "vector": "have no vector in {name} and count as {missing}",
     "list": "have no list in {name}",
 }
 _SHOWN_CELLS, _SHOWN_NAMES = 3, 4
-_POINTER_TO_SUMS = (
-    "The base classes weft.SummedMetric and weft.UserAverageMetric offer more: "
-    "docs/guide/own-metrics.md"
-)
+_POINTER_TO_SUMS = "Metrics derived from weft.SummedMetric or weft.UserAverageMetric have them"
 
 
 def input_notes(
@@ -64,13 +61,13 @@ def input_notes(
         yield from file.notes
     yield from dataset.notes
     if others := counts.get("candidates_unmatched"):
-        yield f"{others:,} rows of candidates belong to users who are not evaluated"
+        yield f"{others:,} rows of candidates belong to users that are not evaluated"
     if repeated := counts.get("candidates_repeated"):
-        yield f"candidates repeat {repeated:,} (user, item) rows; each counts once"
+        yield f"candidates contain {repeated:,} repeated (user, item) rows; each is counted once"
     if (missing := counts.get("users_without_source")) and settings.missing_lists == "skip":
         kind = "scores" if dataset.lists is None else "list"
         yield (
-            f"{missing:,} users of the truth have no {kind} and are left out (missing_lists='skip')"
+            f"{missing:,} users of the truth have no {kind} and are excluded (missing_lists='skip')"
         )
     if isinstance(dataset.source, ListSource):
         yield from list_notes(dataset.source, settings, counts, metric_set)
@@ -89,10 +86,10 @@ def input_notes(
 def _candidate_notes(candidates: CandidateProvider, metric_set: MetricSet) -> Iterator[str]:
     yield from candidates.notes()
     if names := metric_set.select_names(lambda metric: metric.is_exposure_metric):
-        verb = "look" if len(names) > 1 else "looks"
+        verb = "depend" if len(names) > 1 else "depends"
         yield (
-            f"{', '.join(names)} {verb} at which items are listed, and ran on candidates: "
-            f"{candidates.describe()}"
+            f"{', '.join(names)} {verb} on which items are recommended; only candidates were "
+            f"ranked: {candidates.describe()}"
         )
 
 
@@ -100,12 +97,13 @@ def _train_notes(counts: Counts) -> Iterator[str]:
     if common := counts.get("truth_in_train"):
         rows = f"{common:,} of {counts['truth_interactions']:,} rows of the truth"
         yield (
-            f"{rows} are also in train: a model may know them from training. weft check lists them"
+            f"{rows} are also in train: a model may have learned them in training. weft check "
+            "lists them"
         )
     if repeated := counts.get("train_repetitions"):
-        yield f"train repeats {repeated:,} (user, item) rows; each counts once"
+        yield f"train contains {repeated:,} repeated (user, item) rows; each is counted once"
     if unmatched := counts.get("train_rows_unmatched"):
-        yield f"{unmatched:,} rows of train belong to users who are not evaluated"
+        yield f"{unmatched:,} rows of train belong to users that are not evaluated"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -134,16 +132,16 @@ def state_notes(
 
 def _user_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) -> Iterator[str]:
     users = f"of {counts['users']:,} users"
-    left_out = "are left out of the means over evaluated users"
+    left_out = "are excluded from the means over evaluated users"
     if counts["evaluated_users"] == 0 and evaluator.settings.empty_users == "skip":
         yield "no user has a relevant item: every mean over evaluated users is undefined"
     if empty := counts["users_without_relevant"]:
-        effect = "count 0" if evaluator.settings.empty_users == "zero" else left_out
+        effect = "count as 0" if evaluator.settings.empty_users == "zero" else left_out
         yield f"{empty:,} {users} have no relevant item and {effect}"
     unknown = counts["users_without_truth"]
     if unknown and evaluator.settings.extra_users == "skip":
         yield (
-            f"{unknown:,} users have no interaction in the truth and are left out of everything "
+            f"{unknown:,} users have no interaction in the truth and are excluded from all metrics "
             "(extra_users='skip')"
         )
     elif unknown:
@@ -154,9 +152,9 @@ def _user_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) ->
             lack = "list and are evaluated with an empty one"
         yield f"{missing:,} users of the truth have no {lack}"
     if repeated := counts.get("repeated_users"):
-        effect = "count again (the setting repeated_users can drop them)"
+        effect = "are counted again (repeated_users='drop' excludes them)"
         if evaluator.drops_repeats:
-            effect = f"are left out{_describe_kept_repeats(evaluator)}"
+            effect = f"are excluded{_describe_kept_repeats(evaluator)}"
         yield f"{repeated:,} rows repeat users of earlier rows and {effect}"
 
 
@@ -173,7 +171,7 @@ def _describe_kept_repeats(evaluator: Evaluator) -> str:
 
 
 def _keep_states(number: int) -> str:
-    return "keeps states of its own" if number == 1 else "keep states of their own"
+    return "keeps its own state" if number == 1 else "keep their own states"
 
 
 def _own_state_notes(evaluator: Evaluator) -> Iterator[str]:
@@ -183,7 +181,7 @@ def _own_state_notes(evaluator: Evaluator) -> Iterator[str]:
     if settings.bootstrap is not None:
         lacks.append("no bootstrap intervals")
     if settings.per_user:
-        lacks.append("no values per user, as comparisons need them")
+        lacks.append("no per-user values (needed for comparisons)")
     if metric_set.has_slices:
         lacks.append("no values by slice")
     if not lacks:
@@ -199,14 +197,14 @@ def _list_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) ->
     relevant = f"of {counts['relevant_items']:,} relevant items"
     if seen := counts["relevant_seen"]:
         yield (
-            f"{seen:,} {relevant} are masked because they are in train; they stay relevant and "
-            "cannot be hit"
+            f"{seen:,} {relevant} are masked because they are in train; they remain relevant, but "
+            "cannot be hits"
         )
     if (unreachable := counts["relevant_not_offered"]) > 0:
         reason = "no finite score"
         if state.has_candidates:
             reason = "not among the candidates, or without a finite score"
-        yield f"{unreachable:,} {relevant} were not offered ({reason})"
+        yield f"{unreachable:,} {relevant} cannot be recommended ({reason})"
     for k in evaluator.metric_set.cutoffs:
         if short := counts[f"short_lists@{k}"]:
             yield f"{short:,} users have fewer than {k} recommended items"
@@ -230,14 +228,11 @@ def _label_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
     for name, value in given.items():
         if not isinstance(value, Train) and value.num_unknown:
             form = "label" if kinds[name].form == "features" else kinds[name].form
-            yield (
-                f"{value.num_unknown:,} {form}s of {name} belong to {kinds[name].axis}s that are "
-                "not known here"
-            )
+            yield (f"{value.num_unknown:,} {form}s of {name} belong to unknown {kinds[name].axis}s")
         if unknown := counts.get(unknown_items(name)):
             yield (
                 f"{unknown:,} items in the lists of {name} are not in the catalogue of this "
-                "evaluation; they keep their positions there, and equal no recommended item"
+                "evaluation; they keep their positions, but match no recommended item"
             )
         if isinstance(value, Features):
             yield from value.notes
@@ -267,10 +262,9 @@ def _unused_notes(evaluator: Evaluator) -> Iterator[str]:
             readers = [
                 metric.__name__ for metric in all_metrics() if name in declared_inputs(metric)
             ]
-            verb = "does" if len(readers) == 1 else "do"
             yield (
-                f"{name} was given, but no metric of this run reads it "
-                f"({_shorten(readers, _SHOWN_NAMES)} {verb})"
+                f"{name} was given, but no metric of this run uses it (metrics that do: "
+                f"{_shorten(readers, _SHOWN_NAMES)})"
             )
 
 
@@ -285,15 +279,15 @@ def _estimate_notes(evaluator: Evaluator) -> Iterator[str]:
     if evaluator.rule.name == "expected" and (names := select_names(is_drawn)):
         yield (
             f"the tie rule 'expected' has no closed form for {', '.join(names)}: ties are broken "
-            "as by the rule 'random'"
+            "by the rule 'random'"
         )
     if estimator is None:
         return
     if names := select_names(lambda metric: metric.sampling_behaviour in _ESTIMATED):
-        verb = "estimates" if len(names) == 1 else "estimate"
+        verb = "is an estimate" if len(names) == 1 else "are estimates"
         yield (
-            f"{', '.join(names)} {verb} the ranking of all items, by the estimator "
-            f"{estimator.method!r}"
+            f"{', '.join(names)} {verb} of the value of the full ranking (estimator "
+            f"{estimator.method!r})"
         )
     if names := select_names(lambda metric: metric.sampling_behaviour == "candidates"):
         yield (
@@ -342,17 +336,17 @@ def interval_notes(
         if interval.undefined and not math.isnan(interval.low)
     }
     if undefined:
-        verb = "has" if len(undefined) == 1 else "have"
+        verb = "is" if len(undefined) == 1 else "are"
         yield (
-            f"{_shorten(undefined, _SHOWN_NAMES)} {verb} no value in up to "
-            f"{max(undefined.values()):,} of {resamples:,} resamples; the intervals are those of "
-            "the others"
+            f"{_shorten(undefined, _SHOWN_NAMES)} {verb} undefined in up to "
+            f"{max(undefined.values()):,} of {resamples:,} resamples; the intervals use the other "
+            "resamples"
         )
     if without_bca := [value.name for value in values if value.interval.kind == "bootstrap"]:
         yield (
             f"{_shorten(without_bca, _SHOWN_NAMES)}: the BCa interval is undefined, because nearly "
-            "all resamples, which hold fewer different users, are on one side of the value; shown "
-            "is the value ± 1.96 standard deviations of the resamples"
+            "all resamples are on one side of the value (a resample has fewer distinct users). The "
+            "interval shown is the value ± 1.96 standard deviations of the resamples"
         )
 
 

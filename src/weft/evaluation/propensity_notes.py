@@ -29,10 +29,10 @@ def propensity_notes(
         number, total, squares, clipped = view[sums].tolist()
         if number:
             yield (
-                f"{', '.join(names)} {'weighs' if len(names) == 1 else 'weigh'} {int(number):,} "
-                f"relevant interactions by 1 / propensity: their effective sample size is "
+                f"{', '.join(names)} {'weights' if len(names) == 1 else 'weight'} {int(number):,} "
+                f"relevant interactions by 1 / propensity: the effective sample size is "
                 f"{total**2 / squares:,.2f}, and {clipped / total:.1%} of the weight is on items "
-                f"with a propensity below {metric.clip:g}, which are clipped"
+                f"with a propensity below {metric.clip:g}, which is clipped"
             )
             own = [one for one in values if one.metric in names and one.by_power]
             yield from _power_notes(own, metric.power)
@@ -50,5 +50,5 @@ def _power_notes(values: Sequence[MetricValue], power: float) -> Iterator[str]:
     more = len(values) - _SHOWN_VALUES
     yield (
         f"power={power:g} is an assumption; with the powers {others}, {shown}"
-        + (f"; {more} more have it as by_power in their entries" if more > 0 else "")
+        + (f"; for {more} more values see by_power of their entries" if more > 0 else "")
     )

@@ -22,8 +22,8 @@ def large_rating_notes(metric_set: MetricSet, counts: Mapping[str, int]) -> Iter
         yield (
             f"warning: {counts['large_ratings']:,} ratings of relevant items are above "
             f"{LARGE_RATING}. With the gain 2^r - 1 of {', '.join(names)}, the highest rating of a "
-            "user outweighs all others. For counts, ignore ratings with the setting implicit, or "
-            "use gain=binary or gain=linear"
+            "user outweighs all others. If the ratings are counts, ignore them with the setting "
+            "implicit, or use gain=binary or gain=linear"
         )
 
 
@@ -32,9 +32,9 @@ def judgement_notes(evaluator: Evaluator, counts: Mapping[str, int]) -> Iterator
     names = evaluator.metric_set.select_names(lambda metric: metric.reads_judgements)
     if names and not counts["judged_not_relevant"]:
         yield (
-            "no item of the truth is judged as not relevant, by a rating of 0 or below "
-            f"relevance_threshold: {', '.join(names)} {'takes' if len(names) == 1 else 'take'} all "
-            "items but the relevant ones as not judged. Judged is then the precision of the list, "
+            "no item of the truth is judged as not relevant (by a rating of 0 or below "
+            f"relevance_threshold): {', '.join(names)} {'treats' if len(names) == 1 else 'treat'} "
+            "all other items as not judged. Judged then equals the precision of the list, and "
             "bpref its recall"
         )
 
@@ -49,15 +49,17 @@ def rating_notes(evaluator: Evaluator) -> Iterator[str]:
         if is_counted:
             yield (
                 "the truth has ratings other than 0 and 1, and every rating above 0 is relevant. "
-                "The setting relevance_threshold changes this"
+                "To change this, give relevance_threshold"
             )
         return
     used = "; ".join(f"{_GAINS[gain]} in {', '.join(names)}" for gain, names in gains.items())
-    relevant = "every rating above 0" if threshold is None else f"a rating from {threshold:g} on"
+    relevant = (
+        "every rating above 0" if threshold is None else f"every rating of at least {threshold:g}"
+    )
     is_own = evaluator.metric_set.select_names(lambda metric: metric.own_threshold is not None)
     others = " except in metrics with their own relevance_threshold" if is_own else ""
     yield (
         f"the truth has ratings r other than 0 and 1: the gain is {used}, and {relevant} is "
-        f"relevant{others}. The parameter gain of metrics (binary, linear, exponential) and the "
-        "settings relevance_threshold and implicit change this"
+        f"relevant{others}. To change this, use the metric parameter gain (binary, linear, "
+        "exponential) or the settings relevance_threshold and implicit"
     )

@@ -301,7 +301,7 @@ class Result(ReportMixin, Mapping[str, float]):
         return f"<table>{caption}<tr>{head}</tr>{rows}</table><ul>{notes}</ul>"
 
 
-_PRINTED = ("value", "95 % interval", "users")
+_PRINTED = ("value", "95% interval", "users")
 
 
 def _are_nan(*values: object) -> bool:

@@ -20,8 +20,8 @@ def target_notes(settings: EvaluationSettings, counts: Counts) -> Iterator[str]:
     if left_out := counts.get("truth_outside_targets"):
         relation = "in" if settings.targets == "new" else "not in"
         yield (
-            f"{left_out:,} interactions of the truth are {relation} their user's train and do not "
-            f"count (targets={settings.targets!r})"
+            f"{left_out:,} interactions of the truth are {relation} their user's train and are not "
+            f"counted (targets={settings.targets!r})"
         )
 
 
@@ -34,7 +34,7 @@ def slice_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
         if outside := counts[f"users_outside_{name}"]:
             yield (
                 f"{outside:,} of {counts['users']:,} users have no label in the slice {name!r} and "
-                "are in no group of it"
+                "belong to no group"
             )
     if metric_set.item_slices:
         yield from _item_slice_notes(evaluator, counts)
@@ -48,7 +48,7 @@ def _item_slice_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
     if left_out:
         yield (
             f"{', '.join(left_out)} {'has' if len(left_out) == 1 else 'have'} no values in item "
-            "slices: only means over users of how well relevant items are ranked do"
+            "slices: only means over users of how well relevant items are ranked have them"
         )
     for name, groups in metric_set.item_slices.items():
         if outside := counts[f"relevant_outside_{name}"]:
@@ -58,8 +58,8 @@ def _item_slice_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
             )
         if isinstance(groups, LabelGroups) and groups.labels.num_unknown:
             yield (
-                f"{groups.labels.num_unknown:,} labels of the item slice {name!r} belong to items "
-                "that are not known here"
+                f"{groups.labels.num_unknown:,} labels of the item slice {name!r} belong to "
+                "unknown items"
             )
 
 

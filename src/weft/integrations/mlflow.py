@@ -32,7 +32,7 @@ def log(
     stores it, MLflow decides: `mlflow.set_tracking_uri`, `MLFLOW_TRACKING_URI`,
     `MLFLOW_EXPERIMENT_NAME`.
 
-    Values are metrics (`nDCG_at_10`, with `prefix` before it), as are the ends of their 95 %
+    Values are metrics (`nDCG_at_10`, with `prefix` before it), as are the ends of their 95%
     intervals (`nDCG_at_10_ci_low`); undefined ones are left out. Settings are parameters
     (`weft.ties`), and model, notes, counts and provenance are tags (`weft.notes`). The result is
     the artifact `weft/result.json`, which `weft.load_result` reads, and its report

@@ -33,7 +33,7 @@ def log(
     `to` is a folder, or a `SummaryWriter` of torch, which stays open; by default the folder
     `runs/NAME` of the model.
 
-    Values are scalars (`nDCG_at_10`, with `prefix` before it), as are the ends of their 95 %
+    Values are scalars (`nDCG_at_10`, with `prefix` before it), as are the ends of their 95%
     intervals (`nDCG_at_10_ci_low`), at `step`, by default 0; undefined ones are left out. Settings,
     notes, counts and provenance are texts (`weft/notes`). The result is written to the same folder
     as `result.json`, which `weft.load_result` reads, and its report as `report.html`, if

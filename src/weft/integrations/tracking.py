@@ -65,7 +65,7 @@ def legal_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def metric_values(result: Result, prefix: str = "") -> dict[str, float]:
-    """Return the values and the ends of their 95 % intervals by legal name, without undefined ones.
+    """Return the values and the ends of their 95% intervals by legal name, without undefined ones.
 
     The interval of `nDCG_at_10` is `nDCG_at_10_ci_low` to `nDCG_at_10_ci_high`.
     """

@@ -32,7 +32,7 @@ def log(
     stores it, W&B decides: `WANDB_PROJECT`, `WANDB_MODE=offline`, `WANDB_DIR`.
 
     Values are logged as metrics (`nDCG_at_10`, with `prefix` before it), as are the ends of their
-    95 % intervals (`nDCG_at_10_ci_low`); undefined ones are left out. Settings are in
+    95% intervals (`nDCG_at_10_ci_low`); undefined ones are left out. Settings are in
     `config["weft"]`; model, notes, counts and provenance in the summary (`weft_notes`). The result
     and its report, if `weft[report]` is installed, are an artifact of the type `evaluation`, with
     `result.json`, which `weft.load_result` reads, and `report.html`. Of a comparison, the artifact

@@ -79,11 +79,11 @@ def probability(p: float, limit: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, with two significant digits below 10 %."""
+    """Return a share in percent, with two significant digits below 10%."""
     amount = 100 * share
     if amount < 0.1:
-        return "less than 0.1 %"
-    return f"{amount:,.0f} %" if amount >= 9.95 else f"{amount:.2g} %"
+        return "less than 0.1%"
+    return f"{amount:,.0f}%" if amount >= 9.95 else f"{amount:.2g}%"
 
 
 def _magnitude(value: float) -> int:

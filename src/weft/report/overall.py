@@ -61,27 +61,29 @@ def _is_contested(row: MetricRow) -> bool:
 def _describe_wins(
     leaders: Sequence[str], wins: dict[str, list[_Contest]], contests: Sequence[_Contest]
 ) -> str:
-    total = f"{len(contests)} {'metric' if len(contests) == 1 else 'metrics'}"
+    total = f"{len(contests)} metrics"
     most = len(wins[leaders[0]])
     if len(leaders) > 1:
-        opening = f"{join_names(leaders)} have the best value of {most} of {total} each"
+        opening = f"{join_names(leaders)} each have the best value on {most} of {total}"
+    elif len(contests) == 1:
+        opening = f"{leaders[0]} has the best value on the only metric"
     elif most == len(contests):
-        opening = f"{leaders[0]} has the best value of all {total}"
+        opening = f"{leaders[0]} has the best value on all {total}"
     else:
-        opening = f"{leaders[0]} has the best value of {most} of {total}"
+        opening = f"{leaders[0]} has the best value on {most} of {total}"
     others = [
         _count_wins(model, won) for model, won in wins.items() if won and model not in leaders
     ]
     if others:
-        opening += f", {join_names(others)}"
+        opening += f"; {join_names(others)}"
     is_shared = any(len(one.winners) > 1 for one in contests)
-    return f"{opening}{'; equal best values count for each model' if is_shared else ''}."
+    return f"{opening}{'; ties count for each model' if is_shared else ''}."
 
 
 def _count_wins(model: str, won: Sequence[_Contest]) -> str:
     """Return a model with the number of metrics that it wins, and their names if they are few."""
     names = f" ({', '.join(one.row.name for one in won)})" if len(won) <= _MAX_NAMED_WINS else ""
-    return f"{model} of {len(won)}{names}"
+    return f"{model} on {len(won)}{names}"
 
 
 def _describe_tests(context: ReportContext, leader: str, won: Sequence[_Contest]) -> list[str]:
@@ -118,8 +120,8 @@ def _describe_losses(
         assert best is not None
         digits = common_places([own.value, best.value])
         named.append(
-            f"{one.row.name} ({own.value:.{digits}f}, {one.winners[0]} {best.value:.{digits}f})"
+            f"{one.row.name} ({own.value:.{digits}f}; {one.winners[0]}: {best.value:.{digits}f})"
         )
     rest = len(lost) - len(named)
-    more = f" and on {rest} more" if rest else ""
-    return [f"{leader} does not lead on {', '.join(named)}{more}."]
+    more = f" and {rest} more" if rest else ""
+    return [f"{leader} is not the best on {', '.join(named)}{more}."]

@@ -6,6 +6,7 @@ import inspect
 import io
 import json
 import shlex
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -40,12 +41,12 @@ def rerun(context: ReportContext) -> list[tuple[str, str]]:
     for group in groups.values():
         models = "" if len(groups) == 1 else f" of {', '.join(group)}"
         if all("configuration" in result.provenance for result in group.values()):
-            run = "save it as config.yaml, and run weft evaluate config.yaml"
-            sections.append((f"Configuration{models}: {run}", _configuration(group)))
+            run = "save as config.yaml and run weft evaluate config.yaml"
+            sections.append((f"Configuration file{models}: {run}", _configuration(group)))
         else:
             sections.append((f"Evaluation{models} in Python", _python_call(group)))
     if context.comparison is not None:
-        heading = "Comparison on the command line, of result files"
+        heading = "Comparison of result files on the command line"
         sections.append(("Comparison in Python", _compare_call(context.comparison)))
         sections.append((heading, _compare_command(context.comparison)))
     return sections
@@ -83,7 +84,7 @@ def _configuration(group: Mapping[str, Result]) -> str:
     yaml.allow_unicode = True
     text = io.StringIO()
     yaml.dump({**configurations[0], "evaluation": evaluation, "models": models}, text)
-    comment = "# without its gates, which judge numbers and do not make them\n" if gates else ""
+    comment = "# Gates are omitted: they do not change results.\n" if gates else ""
     return comment + text.getvalue()
 
 
@@ -106,7 +107,7 @@ def _python_call(group: Mapping[str, Result]) -> str:
         return _evaluator_call(names, result, arguments)
     lines = ["import weft", ""]
     if not ids and result.provenance["fingerprint"].get("source_kind") != "lists":
-        lines.append("# users=, items=: the ids of rows and columns, if they were given")
+        lines.append("# Add users= and items= (ids of rows and columns) if they were given.")
     if len(names) == 1:
         arguments = ["source", "truth", *arguments, f"name={names[0]!r}"]
         return "\n".join([*lines, _format_call("result = weft.evaluate", arguments)])
@@ -118,7 +119,7 @@ def _python_call(group: Mapping[str, Result]) -> str:
 def _evaluator_call(names: list[str], result: Result, arguments: list[str]) -> str:
     if items := result.counts.get("items"):
         arguments = [*arguments, f"num_items={items}"]
-    comment = [f"# for each of {', '.join(names)}"] if len(names) > 1 else []
+    comment = [f"# Repeat for each of {', '.join(names)}."] if len(names) > 1 else []
     return "\n".join(
         [
             *("import weft", "", *comment),
@@ -163,7 +164,7 @@ def _metric_arguments(result: Result) -> list[str]:
     """Return the arguments `metrics` and, if the metrics share their cut-offs, `top_k`."""
     names = result.settings.get("metrics") or [value.plain_name for value in result.entries]
     metrics, cutoffs = _factor_cutoffs(names)
-    return [f"metrics={metrics!r}", *([f"top_k={cutoffs!r}"] if cutoffs else [])]
+    return [_format_list("metrics", metrics), *([f"top_k={cutoffs!r}"] if cutoffs else [])]
 
 
 def _setting_arguments(result: Result) -> list[str]:
@@ -221,13 +222,21 @@ def _factor_cutoffs(names: Iterable[str]) -> tuple[list[str], list[int]]:
     return ([*map(str, has_cutoff)], cutoffs) if expanded == full else ([*map(str, full)], [])
 
 
+def _format_list(name: str, values: list[str]) -> str:
+    """Return an argument on one line, or with a line per value if it is too long."""
+    short = f"{name}={values!r}"
+    if len(short) + 12 <= _LINE_LENGTH:
+        return short
+    return f"{name}=[\n{''.join(f'    {value!r},{chr(10)}' for value in values)}]"
+
+
 def _format_call(function: str, arguments: list[str], indent: int = 0) -> str:
     """Return a call on one line, or with a line per argument if it is too long."""
     short = f"{function}({', '.join(arguments)})"
-    if len(short) + indent <= _LINE_LENGTH:
+    if len(short) + indent <= _LINE_LENGTH and "\n" not in short:
         return short
     outer, inner = " " * indent, " " * (indent + 4)
-    lines = "".join(f"{inner}{argument},\n" for argument in arguments)
+    lines = "".join(textwrap.indent(f"{argument},\n", inner) for argument in arguments)
     return f"{function}(\n{lines}{outer})"
 
 

@@ -34,33 +34,33 @@ __all__ = [
 ]
 
 _TIES = {
-    "index": "index: the item with the lower number comes first",
-    "random": "random: drawn by the seed",
-    "expected": "expected: the mean over all orders of equal scores",
-    "pessimistic": "pessimistic: relevant items come last",
-    "optimistic": "optimistic: relevant items come first",
+    "index": "index (the item with the lower index comes first)",
+    "random": "random (drawn with the seed)",
+    "expected": "expected (mean over all orders of equal scores)",
+    "pessimistic": "pessimistic (relevant items come last)",
+    "optimistic": "optimistic (relevant items come first)",
 }
 # Readable names of counts. Counts with a cut-off or a slice in their name are in `_count_name`.
 _COUNTS = {
     "users": "users",
-    "evaluated_users": "users evaluated",
+    "evaluated_users": "evaluated users",
     "users_without_relevant": "users without a relevant item",
-    "users_without_truth": "users who are not in the truth",
+    "users_without_truth": "users not in the truth",
     "missing_users": "users of the truth without a list or scores",
     "repeated_users": "repeated rows of users",
     "invalid_scores": "rows with scores that are NaN or +inf",
     "users_without_group": "users without a label in user_groups",
     "users_without_candidates": "users without candidates",
-    "users_with_few_negatives": "users with fewer negatives than asked for",
+    "users_with_few_negatives": "users with fewer negatives than requested",
     "items": "items",
-    "candidate_items": "items that could be recommended",
+    "candidate_items": "candidate items",
     "items_without_train": "items without a train interaction",
     "items_without_cluster": "items without a label in item_clusters",
     "items_without_features": "items without a feature",
     "relevant_items": "relevant interactions",
-    "truth_outside_targets": "interactions of the truth that are no targets",
+    "truth_outside_targets": "truth interactions that are not targets",
     "relevant_seen": "relevant items masked as seen",
-    "relevant_not_offered": "relevant items that were not offered",
+    "relevant_not_offered": "relevant items that are not candidates",
     "ratings_without_score": "ratings without a score",
     "judged_not_relevant": "rows of the truth that are not relevant",
     "zero_ratings": "ratings of 0",
@@ -70,15 +70,15 @@ _COUNTS = {
     "truth_in_train": "rows of the truth that are also in train",
     "train_interactions": "train interactions",
     "train_repetitions": "repeated rows of train",
-    "train_rows_unmatched": "rows of train of users who are not evaluated",
+    "train_rows_unmatched": "rows of train of users that are not evaluated",
     "seen_in_lists": "seen items in lists",
     "lists_with_rank_gaps": "lists with gaps in their ranks",
     "duplicates_dropped": "repeated items dropped from lists",
     "repeated_in_lists": "repeated items in lists",
     "unknown_in_lists": "items of lists outside the catalogue",
     "candidates": "candidates",
-    "candidates_unmatched": "candidates of users or items that are not known",
-    "candidates_not_listed": "candidates in no list",
+    "candidates_unmatched": "candidates of unknown users or items",
+    "candidates_not_listed": "candidates that are in no list",
 }
 _SIZE_COUNTS = (
     "evaluated_users",
@@ -91,7 +91,7 @@ _POOLS = {
     "all": "all items",
     "cold": "items without a train interaction",
     "warm": "items with a train interaction",
-    "given": "the candidates given for each user",
+    "given": "given candidates per user",
     "listed": "the items of each list",
 }
 _Describe = Callable[[Result], str | None]
@@ -115,7 +115,7 @@ def facts(context: ReportContext) -> list[tuple[str, str]]:
         rows.append(("cut-offs" if len(cutoffs) > 1 else "cut-off", ", ".join(map(str, cutoffs))))
     descriptions: dict[str, _Describe] = {
         "data": _describe_split,
-        "ranked": _describe_candidates,
+        "candidates": _describe_candidates,
         "relevant": _describe_relevance,
         "ties": _describe_ties,
         "profile": lambda result: result.settings.get("profile"),
@@ -138,7 +138,7 @@ def subtitle(context: ReportContext, date: datetime.date) -> str:
         )
         if files:
             parts.append(f"{role} {', '.join(files)}")
-    parts.append(f"report of {date.isoformat()}")
+    parts.append(f"report created on {date.isoformat()}")
     versions = dict.fromkeys(str(origin["weft"]) for origin in origins if "weft" in origin)
     parts += [f"Weft {', '.join(versions)}"] if versions else []
     return " · ".join(parts)
@@ -161,23 +161,23 @@ def _exclusions(context: ReportContext) -> Iterable[tuple[str, str]]:
 
     treatments: dict[str, _Describe] = {
         "users_without_relevant": by_setting(
-            "empty_users", "skip", {"skip": "left out of the means", "zero": "count 0"}
+            "empty_users", "skip", {"skip": "excluded from means", "zero": "counted as 0"}
         ),
         "users_without_truth": by_setting(
-            "extra_users", "count", {"count": "left out of the means", "skip": "left out"}
+            "extra_users", "count", {"count": "excluded from means", "skip": "excluded"}
         ),
         "missing_users": lambda result: "evaluated with an empty list",
         "repeated_users": by_setting(
-            "repeated_users", "count", {"drop": "left out", "count": "count again"}
+            "repeated_users", "count", {"drop": "excluded", "count": "counted again"}
         ),
         "users_without_candidates": lambda result: None,
-        "relevant_seen": lambda result: "stay relevant and cannot be hit",
-        "relevant_not_offered": lambda result: "cannot be hit",
-        "lists_with_rank_gaps": lambda result: "the items below a gap move up",
-        "duplicates_dropped": lambda result: "the best position counts",
-        "repeated_in_lists": lambda result: "count as misses",
-        "unknown_in_lists": lambda result: "count as misses",
-        "train_repetitions": lambda result: "each counts once",
+        "relevant_seen": lambda result: "remain relevant, but cannot be hits",
+        "relevant_not_offered": lambda result: "cannot be hits",
+        "lists_with_rank_gaps": lambda result: "items below a gap move up",
+        "duplicates_dropped": lambda result: "the best position is kept",
+        "repeated_in_lists": lambda result: "counted as misses",
+        "unknown_in_lists": lambda result: "counted as misses",
+        "train_repetitions": lambda result: "counted once",
         "train_rows_unmatched": lambda result: None,
     }
     for count, describe in treatments.items():
@@ -200,9 +200,9 @@ def _describe_seen(result: Result) -> str | None:
     if result.settings["mask_seen"]:
         return "masked"
     if "seen_in_lists" in result.counts:
-        return f"kept, {result.counts['seen_in_lists']:,} in lists"
+        return f"not removed ({result.counts['seen_in_lists']:,} in lists)"
     has_train = result.provenance.get("fingerprint", {}).get("train") is not None
-    return "not masked" if has_train else "not known, because there is no train"
+    return "not masked" if has_train else "unknown (no train data)"
 
 
 def _describe_candidates(result: Result) -> str | None:
@@ -234,9 +234,9 @@ def _describe_relevance(result: Result) -> str | None:
     if "relevance_threshold" not in result.settings:
         return None
     if result.settings.get("implicit"):
-        return "every interaction (ratings are ignored)"
+        return "all interactions (ratings are ignored)"
     threshold = result.settings["relevance_threshold"]
-    return "ratings above 0" if threshold is None else f"ratings from {threshold:g} on"
+    return "ratings above 0" if threshold is None else f"ratings of at least {threshold:g}"
 
 
 def _describe_ties(result: Result) -> str | None:
@@ -294,8 +294,8 @@ def list_notes(named_results: Iterable[tuple[str, Result]]) -> list[str]:
     lines = []
     if len({result.counts.get("items") for _, result in pairs}) > 1:
         lines.append(
-            "the models have different catalogues, which moves what counts items: give one as "
-            "--items"
+            "the models have different catalogues, which changes metrics that depend on the number "
+            "of items; give the same catalogue to all (items=, --items)"
         )
     prefix = "all: " if len(pairs) > 1 else ""
     lines += [f"{prefix}{note}" for note in pairs[0][1].notes if note in shared]
@@ -322,10 +322,10 @@ def _count_name(name: str) -> str:
     if base == "ties" and k.isdigit():
         return f"users with equal scores at positions {k} and {int(k) + 1}"
     if name.startswith("users_outside_"):
-        return f"users in no group of the slice {name.removeprefix('users_outside_')}"
+        return f"users without a group in the slice {name.removeprefix('users_outside_')}"
     if name.startswith("relevant_outside_"):
         slice_name = name.removeprefix("relevant_outside_")
-        return f"relevant items in no group of the item slice {slice_name}"
+        return f"relevant items without a group in the item slice {slice_name}"
     return _COUNTS.get(name, name.replace("_", " "))
 
 
@@ -350,11 +350,11 @@ def _provenance_readers(context: ReportContext) -> Iterator[tuple[str, _Describe
         if key not in ("fingerprint", "files", "configuration", "split"):
             yield _PACKAGES.get(key, key), _reader("provenance", key)
     for key in _keys(origin.get("files", {}) for origin in origins):
-        yield f"file of {key}", _reader("provenance", "files", key)
+        yield f"{key} file", _reader("provenance", "files", key)
     for key in _keys(origin.get("fingerprint", {}) for origin in origins):
-        name, length = f"fingerprint of {key}", _FINGERPRINT_LENGTH
+        name, length = f"{key} fingerprint", _FINGERPRINT_LENGTH
         if key == "source_kind":
-            name, length = "kind of source", None
+            name, length = "source kind", None
         yield name, _reader("provenance", "fingerprint", key, length=length)
     for key in _keys(result.settings for result in context.results.values()):
         if key != "metrics":  # the tables have them

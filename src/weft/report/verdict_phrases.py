@@ -47,7 +47,7 @@ def with_interval(value: MetricValue) -> str:
     if not half > 0:
         return number(value.value)
     digits = places(value.value, half)
-    name = "95 % interval" if kind == "normal" else "95 % bootstrap interval"
+    name = "95% interval" if kind == "normal" else "95% bootstrap interval"
     interval = format_ends(f" ({name} {{}} to {{}})", low, high, digits)
     return with_places(value.value, digits) + interval
 

@@ -25,8 +25,8 @@ from weft.statistics import Comparison
 from weft.statistics.comparison_text import describe_correction, name_interval, row_metric
 
 HOW_TO_TEST = (
-    "To test it, evaluate with values per user (per_user=True, --per-user) or, for any metric, "
-    "with a bootstrap (bootstrap=1000, --bootstrap 1000), and compare the results (weft.compare, "
+    "To test it, evaluate with per-user values (per_user=True, --per-user) or, for any metric, "
+    "with a bootstrap (bootstrap=1000, --bootstrap 1000), then compare the results (weft.compare, "
     "weft compare)."
 )
 # Tests of the value itself; the others compare ranks or signs.
@@ -106,7 +106,7 @@ def _describe_unranked(defined: Mapping[str, MetricValue], num_models: int) -> s
         f"{number(defined[model].value)} ({model})"
         for model in (pick(defined, key=lambda one: defined[one].value) for pick in (min, max))
     )
-    return f"from {low} to {high}; no value is better than another."
+    return f"from {low} to {high}; this metric has no preferred direction."
 
 
 def _describe_tie(
@@ -117,7 +117,7 @@ def _describe_tie(
         return f"{name_all(ranked)} {'have' if len(ranked) > 2 else 'both have'} {best}."
     second = ranked[len(tied)]
     follows = number(defined[second].value, half_width(defined[second].interval))
-    return f"{join_names(tied)} lead together with {best}; {second} follows with {follows}."
+    return f"{join_names(tied)} share the lead with {best}; {second} follows with {follows}."
 
 
 def _describe_reach(value: MetricValue) -> str:
@@ -126,7 +126,8 @@ def _describe_reach(value: MetricValue) -> str:
         return ""
     skill = "" if math.isnan(value.skill) else f" (skill {number(value.skill)})"
     return (
-        f" A random order would have {number(value.floor)}, the best one {number(value.ceiling)}"
+        f" A random order would have {number(value.floor)}, the best possible order "
+        f"{number(value.ceiling)}"
         f"{skill}."
     )
 
@@ -155,8 +156,8 @@ class _Gap:
 
     row: _Row  # as seen from the leader
     size: float
-    interval: str  # " (95 % interval 0.011 to 0.089)", empty if there is none
-    text: str  # "0.050 (20 %) above knn"
+    interval: str  # " (95% interval 0.011 to 0.089)", empty if there is none
+    text: str  # "0.050 (20%) above knn"
 
     @property
     def is_tested(self) -> bool:
@@ -192,18 +193,18 @@ class _Lead:
         if self.context.comparison is None:
             hint = f" {HOW_TO_TEST}" if has_hint else ""
             return f"{text}; not tested for significance{overlap}.{hint}", None
-        return f"{text}. {self._reason_untested()}{overlap}.", None
+        return f"{text}{overlap}. {self._reason_untested()}.", None
 
     def _reason_untested(self) -> str:
         tables = [result.per_user for result in self.comparison.results.values()]
         if all(table is not None and self.name in table.columns for table in tables):
-            return "It was not among the metrics that were tested"
+            return "It was not among the tested metrics"
         if self.values[self.leader].users is None:
             return (
-                "It was not tested: it is one value of all users together, which the bootstrap "
-                "test compares (bootstrap=1000 for all models, with one seed)"
+                "It was not tested, because it has no value per user. The bootstrap test can "
+                "compare it: evaluate all models with bootstrap=1000 and the same seed"
             )
-        return "It was not tested: not every model has its values per user"
+        return "It was not tested, because not every model has per-user values"
 
     def tested(self) -> tuple[str, bool | None]:
         """Return a sentence on the test, and whether the leader is significantly better than all.
@@ -216,7 +217,7 @@ class _Lead:
             return self._describe_reversal(gap), False
         if not gap.is_tested:
             text = f"{self.opening}, {gap.text}; the difference could not be tested, because "
-            return text + "fewer than two users have both.", None
+            return text + "fewer than two users have both values.", None
         is_two_sided = self.comparison.alternative == "two-sided"
         if not is_two_sided and not self._asks_for_lead(rows[self.second]):
             return self._describe_opposite_test(rows[self.second], gap), None
@@ -256,8 +257,8 @@ class _Lead:
         """Return a sentence on a leader that is not ahead among the users of both models."""
         row = gap.row
         text = (
-            f"{self.opening}, but among the {row['users']:,} users that both have it is not ahead "
-            f"of {self.second}"
+            f"{self.opening}, but it is not ahead of {self.second} among the {row['users']:,} "
+            "shared users"
         )
         if not gap.is_tested:
             return f"{text}."
@@ -267,11 +268,11 @@ class _Lead:
     def _describe_opposite_test(self, row: _Row, gap: _Gap) -> str:
         """Return a sentence on a one-sided test that asked whether the leader is worse."""
         relation = {"greater": "higher", "less": "lower"}[self.comparison.alternative]
-        answer = "they are" if row["significant"] else "that was not shown"
+        answer = "they are" if row["significant"] else "they are not"
         return (
             f"{self.opening}, {gap.text}; the test asked only whether the values of "
-            f"{row['model_a']} are {relation} than those of {row['model_b']}: {answer} "
-            f"({self._describe_p_value(row)})."
+            f"{row['model_a']} are significantly {relation} than those of {row['model_b']}: "
+            f"{answer} ({self._describe_p_value(row)})."
         )
 
     def _describe_test(self, gap: _Gap) -> str:
@@ -281,15 +282,18 @@ class _Lead:
             # The test compares the values, not their distances from the target.
             verb = "differ" if is_significant else "do not differ"
             outcome = f"the two values {verb} significantly"
-        shared = f"among the {row['users']:,} users that both have, " if row["left_out"] else ""
+        shared = f"among the {row['users']:,} shared users, " if row["left_out"] else ""
         p_value = self._describe_p_value(row)
         text = f"{self.opening}, {gap.text}; {shared}{outcome} ({p_value})."
         is_mean_test = row["test"] in _MEAN_TESTS
         if is_significant and not is_mean_test and self._has_fewer_winners(row):
             fewer, more = map(percent, sorted((row["wins"], row["losses"])))
-            text += f" More users are better off with {self.second} ({more} against {fewer})."
+            text += f" More users have a better value with {self.second} ({more} versus {fewer})."
         if gap.interval and self._contradicts_interval(row):
-            text += " The interval is of the mean, by Student's t; the test asks something else."
+            text += (
+                " The test and the interval (mean difference, Student's t) use different methods "
+                "and disagree here."
+            )
         return text
 
     def _describe_unsure(self, gap: _Gap, unsure: Sequence[str]) -> str:
@@ -299,12 +303,12 @@ class _Lead:
         if not row["significant"] and not math.isnan(row["detectable"]):
             detectable = number(row["detectable"], row["detectable"])
             power = (
-                f"; {row['users']:,} users would show a difference of {detectable} with a power "
-                "of 80 %"
+                f"; with {row['users']:,} users, a test detects a difference of {detectable} with "
+                "a power of 80%"
             )
             if row["family_size"] > 1 and self.comparison.correction != "none":
-                power += " in a single test"
-        return f" {self.leader} cannot be told from {join_names(unsure)}{power}."
+                power += " (single test)"
+        return f" {self.leader} is not significantly better than {join_names(unsure)}{power}."
 
     def _describe_gap(self, gap: float, digits: int, second: float) -> str:
         """Return how far the leader is ahead of the second value."""

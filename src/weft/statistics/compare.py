@@ -198,9 +198,9 @@ def _notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     tests = dict.fromkeys(row["test"] for row in rows)
     if unpaired := [test for test in tests if test in UNPAIRED]:
         notes.append(
-            f"{' and '.join(unpaired)} {'take' if len(unpaired) > 1 else 'takes'} the users of two "
-            "models for independent samples, although they are the same users; the other tests "
-            "pair them"
+            f"{' and '.join(unpaired)} {'treat' if len(unpaired) > 1 else 'treats'} the users of "
+            "two models as independent samples, although they are the same users; the other tests "
+            "are paired"
         )
     undefined = dict.fromkeys(
         f"{row['model_a']} and {row['model_b']} on {row_metric(row)}"
@@ -209,12 +209,12 @@ def _notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     )
     if undefined:
         notes.append(
-            "no p-value, and so in no family of tests, where nothing differs or fewer than two "
-            f"users have both values: {shorten(undefined)}"
+            "no p-value (and not counted by the correction), because nothing differs or fewer than "
+            f"two users have both values: {shorten(undefined)}"
         )
     if left_out := max((row["left_out"] for row in rows), default=0):
         notes.append(
-            "users that are undefined, or missing, for one of two models are left out: up to "
+            "users with an undefined or missing value for one of two models are excluded: up to "
             f"{left_out:,} (column left_out)"
         )
     return notes

@@ -161,8 +161,8 @@ class Comparison(ReportMixin):
                 merit = result.entry(metric).merit
                 if merit is None:
                     raise SettingError(
-                        f"{metric!r} has no direction, so that no value of it is better than "
-                        "another."
+                        f"{metric!r} has no direction: no value of it is better than another. Give "
+                        "metrics for which higher or lower is better."
                     )
                 points[model].append(merit)
         return pareto_optimal(points)

@@ -18,7 +18,7 @@ FORMAT = "weft-comparison"
 VERSION = 1
 _UNPAIRED_MARK = "†"  # after the name of a test that ignores the pairing
 _UNPAIRED_NOTE = (
-    f"{_UNPAIRED_MARK} takes the users of two models for independent samples, although they are "
+    f"{_UNPAIRED_MARK} treats the users of two models as independent samples, although they are "
     "the same users"
 )
 # The columns of a table of pairs; the first four are words.
@@ -77,12 +77,12 @@ def caption(comparison: Comparison, test: str) -> str:
         name += f", {comparison.alternative}"
     several, one = _FAMILY_TEXTS[comparison.family]
     if comparison.correction == "none":
-        adjusted = "p not adjusted"
+        adjusted = "p-values not adjusted"
     elif any(row["family_size"] > 1 for row in comparison.rows if row["test"] == test):
-        adjusted = f"p adjusted by {comparison.correction} over {several}"
+        adjusted = f"p-values adjusted by {comparison.correction} over {several}"
     else:
-        adjusted = f"p not adjusted ({one})"
-    return f"{name}, {adjusted}, alpha {comparison.alpha:g}"
+        adjusted = f"p-values not adjusted ({one})"
+    return f"{name}, {adjusted}, alpha = {comparison.alpha:g}"
 
 
 def describe_correction(comparison: Comparison, row: Mapping[str, Any]) -> str:
@@ -96,12 +96,12 @@ def describe_correction(comparison: Comparison, row: Mapping[str, Any]) -> str:
 
 
 def name_interval(comparison: Comparison, rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return the name of the intervals of rows: "95 % interval", or "adjusted 95 % interval".
+    """Return the name of the intervals of rows: "95% interval", or "adjusted 95% interval".
 
-    The ends of the interval of a one-sided test at 0.05 are those of a 90 % interval.
+    The ends of the interval of a one-sided test at 0.05 are those of a 90% interval.
     """
     sides = 1 if comparison.alternative == "two-sided" else 2
-    level = f"{100 * max(0, 1 - sides * comparison.alpha):.6g} % interval"
+    level = f"{100 * max(0, 1 - sides * comparison.alpha):.6g}% interval"
     is_adjusted = comparison.correction != "none" and any(row["family_size"] > 1 for row in rows)
     return f"adjusted {level}" if is_adjusted else level
 

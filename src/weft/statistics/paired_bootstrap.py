@@ -125,7 +125,7 @@ class BootstrapTest:
             by_form.setdefault(difference.form, {})[metric] = None
         if swapped := by_form.get(SWAP_FORM):
             yield (
-                f"tested by swaps of the lists of two models, because their resamples are biased: "
+                f"tested by swapping the lists of two models, because their resamples are biased: "
                 f"{shorten(swapped)}"
             )
         if percentile := by_form.get(ITEM_FORM):

@@ -164,6 +164,6 @@ def _describe_untested(results: Mapping[str, Result], tested: set[str]) -> list[
     if not lost:
         return []
     return [
-        "not compared, because not every model has a value per user, or resamples for the "
-        f"bootstrap test: {', '.join(lost)}"
+        "not compared, because not every model has per-user values or bootstrap resamples: "
+        f"{', '.join(lost)}"
     ]

@@ -57,7 +57,7 @@ class ResultTable:
     improvement
         Add the relative change of each value against the baseline.
     spread
-        `"interval"` (95 % over users), `"std_error"` (over users), `"std"` (over the runs of a
+        `"interval"` (95% over users), `"std_error"` (over users), `"std"` (over the runs of a
         model) or `"none"`. `"auto"` is std for runs, none for a comparison, else interval.
     digits, percent
         Number of decimals, by default 4, or 2 with `percent`, which multiplies the values of

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BETTER, WORSE = "†", "‡"  # significantly, than the baseline
 _SPREAD_NOTES = {
-    "interval": "95 % intervals over users",
+    "interval": "95% intervals over users",
     "std_error": "standard errors over users",
     "std": "standard deviations over runs",
 }
@@ -155,7 +155,7 @@ class TableLayout:
         change = 100 * (value.value - base.value) / abs(base.value)
         if math.isnan(change):
             return ""
-        return f"({change:+.1f} %)".replace("-", "−")
+        return f"({change:+.1f}%)".replace("-", "−")
 
     def _marks(self, metric: str) -> Mapping[str, str]:
         """Return the marks of significant differences by model."""
@@ -192,7 +192,7 @@ class TableLayout:
         if shown:
             notes.append(f"{' and '.join(shown)}: {_SPREAD_NOTES[self._spread]}")
         if table.improvement:
-            notes.append(f"in brackets: relative change against {table.baseline}")
+            notes.append(f"in brackets: change relative to {table.baseline}")
         return [*notes, *table.notes]
 
     def _describe_marks(self) -> tuple[list[str], list[str]]:

@@ -22,7 +22,7 @@ from weft.statistics.markup import (
 class TextCell:
     """A value as text, not escaped: `0.1234 ± 0.0012`, its mark (a superscript), and its rank.
 
-    `margin` follows the value: `± 0.0012`, `[0.1, 0.2]`, `(+4.5 %)`.
+    `margin` follows the value: `± 0.0012`, `[0.1, 0.2]`, `(+4.5%)`.
     """
 
     text: str

@@ -6,7 +6,7 @@
     margin := number | number "%"
 
 `nDCG@10 >= 0.31`, `als: Recall@20 >= baseline.json * 0.98`, `Recall@20[gender=F] > 0.2`,
-`nDCG@10 not worse than baseline.json by 2 %`. A file is a saved result, and means its value of the
+`nDCG@10 not worse than baseline.json by 2%`. A file is a saved result, and means its value of the
 same metric, in the same group of users or relevant items. A gate without a model applies to every
 model.
 

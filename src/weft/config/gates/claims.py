@@ -23,7 +23,7 @@ from weft.statistics.pairing import Floats, align_users
 def check_claim(gate: Gate, result: Result, name: str) -> None:
     """Raise `NotComparable` if the result has neither values per user nor resamples to pair."""
     if result.entry(name).higher_is_better is None:
-        raise NotComparable(f"{name} has no direction, so that no value is worse than another")
+        raise NotComparable(f"{name} has no direction: no value is worse than another")
     if _has_user_values(result, name) or _is_resampled(result, name):
         return
     if result.per_user is None:
@@ -32,7 +32,7 @@ def check_claim(gate: Gate, result: Result, name: str) -> None:
             "(per_user=True), or with --bootstrap 1000 for metrics without a value per user"
         )
     raise NotComparable(
-        f"{name} has no value per user that could be paired, and no resamples; evaluate both "
+        f"{name} has neither per-user values to pair nor resamples; evaluate both "
         "with --bootstrap 1000 (bootstrap=1000)"
     )
 
@@ -119,9 +119,9 @@ def _select_group(
 
 
 def _describe_test(test: AdvantageTest, claim: Claim, sign: float, margin: float) -> str:
-    level, users = f"{100 * claim.level:g} %", f"{test.users:,} users"
+    level, users = f"{100 * claim.level:g}%", f"{test.users:,} users"
     if math.isnan(test.low):
-        return f"too few users are shared, or too few resamples ({users}), which is no test"
+        return f"too few shared users or resamples for a test ({users})"
     side = "at least" if sign > 0 else "at most"
     more = f", margin {margin:.3g}" if claim.name == "not worse than" else ""
     p_value = ", by bootstrap" if math.isnan(test.p_value) else f", p = {test.p_value:.2g}"

@@ -40,7 +40,7 @@ DEFAULT_MARGIN_PERCENT = 1.0
 DEFAULT_LEVEL = 0.95
 _EXAMPLES = (
     "Gates look like 'nDCG@10 >= 0.31', 'Recall@20 > baseline.json', "
-    "'als: Recall@20 >= baseline.json - 0.005' or 'nDCG@10 not worse than baseline.json by 2 %'."
+    "'als: Recall@20 >= baseline.json - 0.005' or 'nDCG@10 not worse than baseline.json by 2%'."
 )
 
 ClaimName = Literal["not worse than", "better than"]
@@ -118,7 +118,7 @@ def parse_gate(text: str) -> Gate:
     >>> gate = parse_gate("als: Recall@20 >= baseline.json - 0.005")
     >>> gate.model, gate.metric, gate.sign, str(gate.file), gate.tolerance
     ('als', 'Recall@20', '>=', 'baseline.json', ('-', 0.005))
-    >>> gate = parse_gate("nDCG@10[gender=F] not worse than baseline.json by 2 %")
+    >>> gate = parse_gate("nDCG@10[gender=F] not worse than baseline.json by 2%")
     >>> gate.slice, gate.claim.name, gate.claim.margin, gate.claim.is_percentage
     (('gender', 'F'), 'not worse than', 2.0, True)
     """
@@ -154,7 +154,7 @@ def _with_bound(gate: Gate, bound: str) -> Gate:
     is_not_finite = re.fullmatch(r"[-+]?(nan|inf|infinity)", bound, re.IGNORECASE)
     if is_not_finite or re.fullmatch(rf"{_NUMBER}\s*\S{{0,2}}", bound):
         raise SettingError(
-            f"the gate {gate.text!r} compares with {bound!r}, which is no number. {_EXAMPLES}"
+            f"the gate {gate.text!r} compares with {bound!r}, which is not a number. {_EXAMPLES}"
         )
     match = _TOLERANCE.match(bound)
     if match is None:
@@ -173,7 +173,7 @@ def _with_claim(gate: Gate, right: str) -> Gate:
         right, level = match["rest"], _read_number(gate, match["level"]) / 100
         if not 0.5 <= level < 1:
             raise SettingError(
-                f"the gate {gate.text!r} has a confidence level of {match['level']} %; it must be "
+                f"the gate {gate.text!r} has a confidence level of {match['level']}%; it must be "
                 "from 50 to below 100."
             )
     if match := _MARGIN.match(right):

@@ -47,9 +47,9 @@ class NotComparable(Exception):
 def describe_undefined(gate: Gate, value: float, bound: float) -> str:
     """Return why two values cannot be compared, empty if both are defined."""
     if math.isnan(value):
-        return "the value is undefined, which passes no gate"
+        return "the value is undefined, so the gate fails"
     if math.isnan(bound):
-        return f"the value in {gate.file} is undefined, which passes no gate"
+        return f"the value in {gate.file} is undefined, so the gate fails"
     return ""
 
 
@@ -59,7 +59,9 @@ def find_value(gate: Gate, result: Result, name: str) -> float:
         return result[name]
     slice_, group = gate.slice
     if result.slices is None:
-        raise NotComparable(f"there is no slice {slice_!r}, because it was evaluated without any")
+        raise NotComparable(
+            f"there is no slice {slice_!r}: the result was evaluated without slices"
+        )
     rows = result.slices.filter(result.slices["slice"] == slice_)
     groups = rows["group"].unique(maintain_order=True).to_list()
     if group not in groups:

@@ -102,7 +102,7 @@ def bias(
     rows = [row for name in layout.disparities for row in _place_rows(layout, name)]
     labels = _group_labels(layout) if layout.selects_model else [row.to_label() for row in rows]
     selects = [layout.metric_select, layout.model_select]
-    title = "Bias disparity: user groups and item clusters"
+    title = "Bias disparity by user group and item cluster"
     if not selects[0].is_shown:
         title = f"{next(iter(layout.disparities))} by user group and item cluster"
     layers = _build_layers(canvas, layout, rows, labels)
@@ -138,8 +138,8 @@ def _find_disparities(context: ReportContext) -> dict[str, _Disparity]:
     known = {name: disparity for name, disparity in found.items() if finite_values(disparity)}
     if not known:
         raise MissingInput(
-            "bias needs BiasDisparityBD (or BR, BS): evaluate it with train=, user_groups= and "
-            "item_clusters=."
+            "the chart 'bias' needs BiasDisparityBD (or BR, BS); evaluate it with train=, "
+            "user_groups= and item_clusters=."
         )
     return known
 
@@ -296,5 +296,6 @@ def _describe_cells(label: str, disparity: _Disparity) -> str:
 
     return (
         f"{label} by user group and item cluster. {describe_extremes(values, name)} Orange is "
-        "above neutral, blue below; a half is as dark as a double."
+        "above neutral, blue below; the colour scale is logarithmic: half and double are equally "
+        "dark."
     )

@@ -69,7 +69,7 @@ class _MetricLines:
 
 
 def cutoffs(context: ReportContext, canvas: Canvas, metric: str | None = None) -> Figure:
-    """Draw a metric against its cut-off: one line per model, with bands of 95 % intervals."""
+    """Draw a metric against its cut-off: one line per model, with bands of 95% intervals."""
     by_metric = _select_values(context, canvas, metric)
     labels = {
         name: name + direction_suffix(selection.first_value(next(iter(by_cutoff.values()))))
@@ -89,7 +89,7 @@ def cutoffs(context: ReportContext, canvas: Canvas, metric: str | None = None) -
         for model, value in values.items()
     )
     shown = "Metrics" if select.is_shown else next(iter(by_metric))
-    title, axis = f"{shown} against the cut-off", select.selected
+    title, axis = f"{shown} by cut-off", select.selected
     return canvas.figure(title, layers, [select], texts, table, height=_HEIGHT, axis=axis)
 
 
@@ -105,8 +105,8 @@ def _select_values(
     by_metric = {name: at for name, at in by_metric.items() if len(at) > 1}
     if not by_metric:
         raise MissingInput(
-            "cutoffs draws a metric against its cut-off: evaluate at two or more, such as "
-            "top_k=[5, 10, 20]."
+            "the chart 'cutoffs' needs a metric at two or more cut-offs; evaluate with several, "
+            "such as top_k=[5, 10, 20]."
         )
     if metric is None:
         headlines = _headline_names(context, by_metric)

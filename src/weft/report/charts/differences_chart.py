@@ -40,11 +40,11 @@ def differences(
     found, _ = select_differences("differences", context, canvas, pair, metric)
     selects = difference_selects(found)
     layers = _build_layers(context, canvas, selects, [_to_row(one) for one in found])
-    remark = " (not adjusted for other pairs)" if len(context.models) > 2 else ""
+    remark = ", not adjusted for the number of pairs" if len(context.models) > 2 else ""
     texts: Texts = {(one.pair, one.value.name): _describe(one, remark) for one in found}
-    title = f"{found[0].value.name} of each user: {found[0].pair}"
+    title = f"{found[0].value.name} differences per user: {found[0].pair}"
     if any(select.is_shown for select in selects):
-        title = "Differences of each user"
+        title = "Differences per user"
     table = [row for one in found for row in _to_table(one)]
     return canvas.figure(title, layers, selects, texts, table, height=_HEIGHT, x="independent")
 
@@ -177,7 +177,7 @@ def _add_shares(base: Layer) -> Layer:
         )
         .transform_calculate(
             users_text="datum.before + format(datum.count, ',') + ' (' + format(datum.percent, "
-            "datum.form) + ' %)'"
+            "datum.form) + '%)'"
         )
     )
 
@@ -186,9 +186,9 @@ def _describe(one: UserDifferences, remark: str) -> str:
     total = len(one.differences)
     left, ties, right = (f"{count:,} ({short_percent(count, total)})" for count in one.counts)
     mean, low, high = (short_number(value, "+") for value in mean_interval(one.differences))
-    interval = "" if low == "undefined" else f", 95 % interval {low} to {high}{remark}"
+    interval = "" if low == "undefined" else f" (95% interval {low} to {high}{remark})"
     return (
-        f"{one.value.name} of {count_users(total)}, {one.subtraction}: {one.right} is "
-        f"{one.adjective} for {right}, {one.left} for {left}, and {ties} are equal; mean "
-        f"difference {mean}{interval}."
+        f"Differences in {one.value.name} ({one.subtraction}) of {count_users(total)}: {one.right} "
+        f"is {one.adjective} for {right}, {one.left} for {left}, and {ties} are equal. The mean "
+        f"difference is {mean}{interval}."
     )

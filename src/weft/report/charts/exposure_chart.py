@@ -68,7 +68,7 @@ def exposure(context: ReportContext, canvas: Canvas, k: int | None = None) -> Fi
     select = selection.cutoff_select(cutoffs)
     curves = {k: _select_curves(context, frames, k) for k in cutoffs}
     if not any(curves.values()):
-        raise MissingInput("exposure: no model recommended anything.")
+        raise MissingInput("the chart 'exposure' needs recommendations; all lists are empty.")
     layers = [
         _build_curves(context, canvas, select, curves),
         _build_legend(context, canvas, select, curves),
@@ -76,7 +76,7 @@ def exposure(context: ReportContext, canvas: Canvas, k: int | None = None) -> Fi
     texts: Texts = {
         (label,): _describe(k, curves[k]) for k, label in zip(cutoffs, select.options) if curves[k]
     }
-    title, axis = "How recommendations are spread over the items", "share of recommendations"
+    title, axis = "Distribution of recommendations over items", "share of recommendations"
     table = [row for k in cutoffs for curve in curves[k] for row in curve.to_table(k)]
     return canvas.figure(
         title,
@@ -136,8 +136,8 @@ def _build_curves(
         "model:N",
         ("cut:N", "cut-off"),
         ("gini:Q", "Gini", ".4f"),
-        ("items:Q", "of the items", ".1%"),
-        ("got:Q", "of the recommendations", ".1%"),
+        ("items:Q", "share of items", ".1%"),
+        ("got:Q", "share of recommendations", ".1%"),
     )
     diagonal = canvas.chart([{"items": 0, "got": 0}, {"items": 1, "got": 1}])
     return alt.layer(
@@ -176,7 +176,7 @@ def _build_legend(
             tooltip=marks.tooltips("model:N"),
         ),
         canvas.chart([{}])
-        .mark_text(align="left", text="Gini, lower is more equal", color=MUTED)
+        .mark_text(align="left", text="Gini index (lower is more equal)", color=MUTED)
         .encode(x=alt.value(6), y=alt.value(8)),
     )
 
@@ -187,6 +187,7 @@ def _describe(k: int, curves: list[_Curve]) -> str:
         for curve in sorted(curves, key=lambda curve: curve.gini)
     ]
     return (
-        f"Lorenz curves of the items recommended in the top {k}, from equality (Gini 0) to one "
-        f"item for all (Gini 1). Gini, most equal first: {list_names(ordered)}."
+        f"Lorenz curves of the recommendations in the top {k}. The Gini index is 0 if all items "
+        "are recommended equally often, and close to 1 if few items have most recommendations. "
+        f"Gini index, most equal first: {list_names(ordered)}."
     )

@@ -29,7 +29,8 @@ _ROW_PIXELS = 22
 _MAX_GROUPS = 36  # of all kinds of groups; of each kind those with most users
 _SLICE_PREFIX = "slices["
 _NO_GROUPS = (
-    "gains needs groups of users: evaluate with per_user=True and train=, user_groups= or slices=."
+    "the chart 'gains' needs user groups; evaluate with per_user=True and train=, user_groups= or "
+    "slices=."
 )
 
 
@@ -42,7 +43,7 @@ class _UserGroup:
 
 @dataclass(frozen=True)
 class _GroupMean:
-    """The mean difference in a group, with its 95 % interval."""
+    """The mean difference in a group, with its 95% interval."""
 
     group: _UserGroup
     row: int
@@ -58,7 +59,7 @@ def gains(
     pair: Sequence[str] | None = None,
     metric: str | None = None,
 ) -> Figure:
-    """Draw the mean difference of two models in groups of users, with 95 % intervals."""
+    """Draw the mean difference of two models in groups of users, with 95% intervals."""
     found, aligned = select_differences("gains", context, canvas, pair, metric)
     groups, omitted = _select_groups(context, aligned)
     labels, rows = marks.section_labels((group.section, group.label) for group in groups)
@@ -73,12 +74,12 @@ def gains(
         for one, of_groups in zip(found, means)
         if of_groups
     }
-    title = f"{found[0].value.name} by group of users: {found[0].pair}"
+    title = f"{found[0].value.name} differences by user group: {found[0].pair}"
     table = [
         one.key | _to_table_row(mean) for one, of_groups in zip(found, means) for mean in of_groups
     ]
     if any(select.is_shown for select in selects):
-        title = "Who gains and who loses"
+        title = "Differences by user group"
     height = _ROW_PIXELS * len(labels)
     return canvas.figure(title, layers, selects, texts, table, height=height)
 
@@ -194,8 +195,8 @@ def _to_table_row(mean: _GroupMean) -> dict[str, Any]:
         "by": mean.group.section,
         "group": mean.group.label,
         "mean difference": mean.mean,
-        "95 % from": mean.low,
-        "95 % to": mean.high,
+        "95% from": mean.low,
+        "95% to": mean.high,
         "users": mean.users,
     }
 
@@ -263,6 +264,6 @@ def _describe(one: UserDifferences, means: list[_GroupMean]) -> str:
         numbers = f"{short_number(mean.mean, '+')}, {count_users(mean.users)}"
         texts.append((mean.mean, f"{name} ({numbers})"))
     return (
-        f"Mean difference in {one.value.name}, {one.subtraction}, by group of users. Highest for "
-        f"{max(texts)[1]}, lowest for {min(texts)[1]}."
+        f"Mean difference in {one.value.name} ({one.subtraction}) by user group. Highest: "
+        f"{max(texts)[1]}; lowest: {min(texts)[1]}."
     )

@@ -94,7 +94,9 @@ def _draw_preferred(
             continue
         with suppress(MissingInput):
             return KINDS[kind](context, make_canvas(kind), **options)
-    raise MissingInput("there is no value to draw; evaluate at least one metric with a value.")
+    raise MissingInput(
+        "there is no value to plot; evaluate at least one metric that has a defined value."
+    )
 
 
 def _unknown_options(options: dict[str, Any]) -> SettingError:
@@ -103,5 +105,5 @@ def _unknown_options(options: dict[str, Any]) -> SettingError:
     unknown = next((name for name in options if name not in known), "")
     return SettingError(
         f"no kind of chart has the options {', '.join(options)}."
-        f"{did_you_mean(unknown, known)} Give a kind of {', '.join(KINDS)}."
+        f"{did_you_mean(unknown, known)} Give a kind: one of {', '.join(KINDS)}."
     )

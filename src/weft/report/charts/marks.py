@@ -13,7 +13,7 @@ from weft.report.context import ReportContext
 
 LABEL_PIXELS = 108  # room for the labels at the side of a chart
 NUMBER_FORMAT = ",.6~r"  # of numbers in tooltips: all digits that the data have
-INTERVAL_FIELDS = (("low:Q", "95 % from"), ("high:Q", "95 % to"))
+INTERVAL_FIELDS = (("low:Q", "95% from"), ("high:Q", "95% to"))
 
 
 def model_colour(
@@ -41,12 +41,12 @@ def tooltips(*fields: str | tuple[str, ...]) -> list[alt.Tooltip]:
     return found
 
 
-def axis_caption(rows: Layer, field: str) -> Layer:
+def axis_caption(rows: Layer, field: str, *, reserved: int = 0) -> Layer:
     """Return a title of the horizontal axis that follows a select box: a field of the one row.
 
-    The titles of Vega-Lite's own axes are constant.
+    The titles of Vega-Lite's own axes are constant. `reserved` pixels at the left remain free.
     """
-    limit = alt.ExprRef("min(360, width - 84)")
+    limit = alt.ExprRef(f"min(480, width - {reserved})")
     mark = rows.mark_text(align="right", baseline="top", fontSize=12, limit=limit)
     return mark.encode(
         x=alt.value(alt.ExprRef("width")),

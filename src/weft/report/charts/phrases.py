@@ -24,11 +24,11 @@ def short_number(value: float, sign: str = "") -> str:
 
 
 def short_percent(part: float, total: float) -> str:
-    """Return a share such as "41 %", or "0.4 %" if it is below one."""
+    """Return a share such as "41%", or "0.4%" if it is below one."""
     share = 100 * part / total if total else 0.0
     if 0 < share < 1 or 99 < share < 100:
-        return f"{share:.1f} %"
-    return f"{math.floor(share + 0.5)} %"  # rounds half up, as Vega does
+        return f"{share:.1f}%"
+    return f"{math.floor(share + 0.5)}%"  # rounds half up, as Vega does
 
 
 def common_format(values: Iterable[float], digits: int = 3) -> str:
@@ -70,7 +70,9 @@ def list_names(names: Sequence[str]) -> str:
 def describe_omitted(omitted: Mapping[str, int]) -> str:
     """Return sentences about the small groups that are not shown, by section."""
     return "".join(
-        f" Of {section}, {count} smaller groups are left out." for section, count in omitted.items()
+        f" {count} smaller group{'' if count == 1 else 's'} in {section!r} "
+        f"{'is' if count == 1 else 'are'} not shown."
+        for section, count in omitted.items()
     )
 
 
@@ -96,7 +98,7 @@ def describe_ranking(values: Mapping[str, MetricValue]) -> str:
     parts += [has(model) for model in others[:_NUM_FOLLOWERS]]
     num_between = len(others) - _NUM_FOLLOWERS - 1
     if num_between > 0:
-        parts.append(f"{num_between} models lie between, and {has(others[-1])}")
+        parts.append(f"{num_between} more models are between, and {has(others[-1])}")
     elif num_between == 0:
         parts.append(has(others[-1]))
     return ", ".join(parts)

@@ -70,7 +70,7 @@ def popularity(context: ReportContext, canvas: Canvas, k: int | None = None) -> 
         for line in lines[k]
         for bin_, share in zip(line.bins, line.shares)
     ]
-    title, axis = "Popularity of what is recommended", "share by popularity of the item"
+    title, axis = "Popularity of recommended items", "share by item popularity"
     return canvas.figure(title, layers, [select], texts, table, height=_HEIGHT, axis=axis)
 
 
@@ -152,7 +152,7 @@ def _build_layers(
 
 def _bin_axis(ticks: list[str]) -> alt.X:
     axis = alt.Axis(
-        title="train interactions of the item",
+        title="train interactions per item",
         titleAnchor="start",
         labelAngle=-35 if len(ticks) > 6 else 0,
         grid=False,
@@ -185,8 +185,8 @@ def _describe(k: int, bins: _Bins, lines: list[_Shares]) -> str:
     of_items, of_train = last.get(bins.catalogue, 0), last.get(bins.train, 0)
     models = [f"{name} {share:.0%}" for name, share in last.items() if not bins.is_reference(name)]
     return (
-        f"Share of recommendations in the top {k} by popularity of the items. Those with "
-        f"{bins.labels[-1]} train interactions are {of_items:.1%} of the items and have "
-        f"{of_train:.0%} of the train interactions; of the recommendations they have: "
+        f"Share of recommendations in the top {k} by item popularity. Items with "
+        f"{bins.labels[-1]} train interactions make up {of_items:.1%} of the items and "
+        f"{of_train:.0%} of the train interactions. Their share of the recommendations: "
         f"{list_names(models)}."
     )

@@ -9,12 +9,13 @@ import altair as alt
 
 from weft.errors import check_int
 from weft.report.charts.canvas import Canvas, Layer, Texts
+from weft.report.charts.marks import tooltips
 from weft.report.charts.theme import INK, MUTED, display_name
 from weft.statistics.experiment import DatasetRanking
 
 _ROW_PIXELS = 22
 _BAR_PIXELS = 12  # between bars of models that do not differ
-_NAME_PIXELS = 130  # left and right of the axis
+_MIN_NAME_PIXELS, _CHARACTER_PIXELS = 130, 6.6  # of names, left and right of the axis
 
 
 def draw_ranks(ranking: DatasetRanking, *, width: int) -> alt.TopLevelMixin:
@@ -23,11 +24,12 @@ def draw_ranks(ranking: DatasetRanking, *, width: int) -> alt.TopLevelMixin:
     A line leads from each model to its name, of the better half at the left and of the others at
     the right. A bar joins models that do not differ significantly.
     """
-    canvas = Canvas("ranks", check_int("width", width, least=3 * _NAME_PIXELS))
+    canvas = Canvas("ranks", check_int("width", width, least=3 * _MIN_NAME_PIXELS))
+    name_pixels = _measure_names(ranking, width)
     size = len(ranking.models)
     top = _BAR_PIXELS * (len(ranking.cliques) + 1)
     height = top + _ROW_PIXELS * math.ceil(size / 2) + 6
-    x = alt.Scale(domain=[1, size], nice=False, range=[_NAME_PIXELS, width - _NAME_PIXELS])
+    x = alt.Scale(domain=[1, size], nice=False, range=[name_pixels, width - name_pixels])
     y = alt.Scale(domain=[0, height], range=[0, height], nice=False)
     axis = alt.Axis(
         orient="top",
@@ -63,6 +65,16 @@ def _ranks(ranking: DatasetRanking) -> list[tuple[str, float]]:
     return list(ranking.average_ranks.items())
 
 
+def _label(model: str, rank: float) -> str:
+    return f"{display_name(model)}  {rank:.2f}"
+
+
+def _measure_names(ranking: DatasetRanking, width: int) -> int:
+    """Return the width of the longest name in pixels, at most a third of the chart."""
+    longest = max(len(_label(model, rank)) for model, rank in _ranks(ranking))
+    return min(width // 3, max(_MIN_NAME_PIXELS, math.ceil(_CHARACTER_PIXELS * longest) + 8))
+
+
 def _draw_models(
     canvas: Canvas, ranking: DatasetRanking, top: int, x: alt.X, y_scale: alt.Scale
 ) -> list[Layer]:
@@ -72,10 +84,11 @@ def _draw_models(
     layers: list[Layer] = []
     line: dict[str, Any] = {"strokeWidth": 1, "color": MUTED}
     y = alt.Y("row:Q", axis=None, scale=y_scale)
+    tooltip = tooltips("model:N")
     for is_left in (True, False):
         rows = [
             {
-                "model": f"{display_name(model)}  {rank:.2f}",
+                "model": _label(model, rank),
                 "rank": rank,
                 "row": top + _ROW_PIXELS * ((number if is_left else size - 1 - number) + 1),
                 "zero": 0,
@@ -85,12 +98,11 @@ def _draw_models(
         ]
         base, edge = canvas.chart(rows), 0 if is_left else int(canvas.width)
         name: dict[str, Any] = {"align": "left" if is_left else "right", "dy": -7, "color": INK}
+        name["limit"] = _measure_names(ranking, int(canvas.width)) - 6
         layers += [
             base.mark_rule(**line).encode(x=x, y=y, y2="zero:Q"),
             base.mark_rule(**line).encode(x=x, x2=alt.value(edge), y=y),
-            base.mark_text(**name, limit=_NAME_PIXELS - 6).encode(
-                x=alt.value(edge), y=y, text="model:N"
-            ),
+            base.mark_text(**name).encode(x=alt.value(edge), y=y, text="model:N", tooltip=tooltip),
         ]
     return layers
 

@@ -74,7 +74,7 @@ def headline_metrics(
 def value_table(rows: Iterable[tuple[str, int | None, str, MetricValue]]) -> pl.DataFrame:
     """Return a table of metric, cut-off (if there are any), model, value, interval and users."""
     schema = {"metric": pl.String, "cut-off": pl.Int64, "model": pl.String, "value": pl.Float64}
-    schema |= {"95 % from": pl.Float64, "95 % to": pl.Float64, "users": pl.Int64}
+    schema |= {"95% from": pl.Float64, "95% to": pl.Float64, "users": pl.Int64}
     records = [
         (name, k, model, value.value, value.interval.low, value.interval.high, value.users)
         for name, k, model, value in rows
@@ -98,7 +98,8 @@ def select_frames(
     if not frames:
         more = " and train=" if kind == "popularity" else ""
         raise MissingInput(
-            f"{kind} needs how often each item is recommended: evaluate with exposure=True{more}."
+            f"the chart {kind!r} needs the number of recommendations of each item; evaluate with "
+            f"exposure=True{more}."
         )
     known = set().union(*(frame["k"] for frame in frames.values()))
     cutoffs = sorted(known, key=lambda cutoff: (cutoff != USUAL_CUTOFF, cutoff))
@@ -106,7 +107,7 @@ def select_frames(
         return frames, cutoffs if canvas.has_selects else cutoffs[:1]
     if isinstance(k, bool) or k not in known:
         listed = ", ".join(map(str, sorted(known)))
-        raise SettingError(f"k={k!r}; {kind} is known at k = {listed}.")
+        raise SettingError(f"k={k!r}; the chart {kind!r} is available at k = {listed}.")
     return frames, [k]
 
 

@@ -95,8 +95,8 @@ def _select_values(context: ReportContext) -> _SliceValues:
     found.values = {name: cells for name, cells in found.values.items() if finite_values(cells)}
     if not found.values:
         raise MissingInput(
-            "slices needs metrics by group: evaluate with slices={name: {user: label}} or "
-            "item_slices={name: {item: label}}."
+            "the chart 'slices' needs metrics by group; evaluate with slices={name: {user: label}} "
+            "or item_slices={name: {item: label}}."
         )
     return found
 

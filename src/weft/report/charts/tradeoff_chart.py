@@ -19,6 +19,7 @@ from weft.report.context import ReportContext, metric_family
 from weft.statistics.pareto import pareto_optimal
 
 _HEIGHT = 320
+_LEGEND_PIXELS = 84  # of the Pareto front, left of the caption of the horizontal axis
 # Families of the vertical axis; a metric that is not registered here ("other") may be anything.
 _ACCURACY = ("accuracy", "rating", "other")
 _FAMILY_ORDER = {"diversity": 0, "novelty": 1, "bias": 2, "coverage": 3}  # of the horizontal axis
@@ -54,18 +55,22 @@ def tradeoff(
     all_points = (_select_points(context, known, name, upright) for name in across)
     points = [one for one in all_points if one.values]
     if not points:
-        raise MissingInput(f"tradeoff: no model has both {across[0]} and {upright}.")
+        raise MissingInput(
+            f"the chart 'tradeoff' needs a model with both metrics; none has both {across[0]} and "
+            f"{upright}."
+        )
     upright_label, *labels = (
         name_with_direction(selection.first_value(known[name])) for name in (upright, *across)
     )
-    select = SelectBox("metric", "Against", labels)
+    select = SelectBox("metric", "Horizontal axis", labels)
     rows = [one.to_row(context, canvas.height or _HEIGHT) for one in points]
     layers = _build_layers(context, canvas, select, rows, known[upright])
     texts: Texts = {}
     for one in points:
-        text = f"{upright_label} against {one.label} for {count_models(context)}."
+        text = f"{upright_label} versus {one.label} for {count_models(context)}."
         texts[one.label,] = f"{text} {_describe_front(one, upright)}"
-    title = f"{upright} against {'what it costs' if select.is_shown else points[0].name}"
+    other = "other metrics" if select.is_shown else points[0].name
+    title = f"{upright} versus {other}"
     table = [row for one in points for row in _to_table(one, upright)]
     return canvas.figure(title, layers, [select], texts, table, height=_HEIGHT, axis=upright_label)
 
@@ -79,8 +84,8 @@ def _select_metrics(
     """
     if len(context.models) < 2:
         raise MissingInput(
-            "tradeoff needs two models or more: compare results, weft.compare([a, "
-            "b]).plot('tradeoff')."
+            "the chart 'tradeoff' needs two or more models; compare results, such as "
+            "weft.compare([a, b]).plot('tradeoff')."
         )
     known = {
         name: values
@@ -93,12 +98,12 @@ def _select_metrics(
     beyond = _metrics_beyond_accuracy(context, known, upright)
     if x is None and not beyond:
         raise MissingInput(
-            "tradeoff needs a metric beyond accuracy in addition to an accuracy metric: evaluate, "
-            "say, nDCG and Gini."
+            "the chart 'tradeoff' needs an accuracy metric and a metric of another kind; evaluate, "
+            "for example, nDCG and Gini."
         )
     default = beyond[0] if x is None else selection.find_offered("x", x, [*known])
     if default == upright:
-        raise SettingError(f"x and y are both {upright!r}; a trade-off is between two metrics.")
+        raise SettingError(f"x and y are both {upright!r}; choose two different metrics.")
     return known, upright, selection.shown_metrics(canvas, default, x, beyond)
 
 
@@ -106,7 +111,9 @@ def _accuracy_metric(context: ReportContext, known: dict[str, Values]) -> str:
     for name in [*context.headlines, *known]:
         if metric_family(name) in _ACCURACY:
             return name
-    raise MissingInput("tradeoff needs an accuracy metric: evaluate, say, nDCG; or give y=.")
+    raise MissingInput(
+        "the chart 'tradeoff' needs an accuracy metric; evaluate, for example, nDCG, or give y=."
+    )
 
 
 def _metrics_beyond_accuracy(
@@ -158,10 +165,10 @@ def _build_layers(
     colour = marks.model_colour(context)
     tooltip = marks.tooltips(
         "model:N",
-        *(("x:Q", "across"), ("x1:Q", "95 % from"), ("x2:Q", "95 % to")),
+        *(("x:Q", "horizontal axis"), ("x1:Q", "95% from"), ("x2:Q", "95% to")),
         ("y:Q", next(iter(upright.values())).plain_name),
-        *(("y1:Q", "95 % from "), ("y2:Q", "95 % to ")),
-        ("metric:N", "across is"),
+        *(("y1:Q", "95% from "), ("y2:Q", "95% to ")),
+        ("metric:N", "metric of the horizontal axis"),
     )
     front = base.transform_filter("datum.front")
     return [
@@ -173,7 +180,9 @@ def _build_layers(
         ),
         *_name_layers(base, x, y_scale, colour, tooltip),
         marks.axis_caption(
-            canvas.chart([{"metric": one} for one in select.options], select), "metric"
+            canvas.chart([{"metric": one} for one in select.options], select),
+            "metric",
+            reserved=_LEGEND_PIXELS,
         ),
         canvas.chart([{}])
         .mark_text(align="left", baseline="top", color=MUTED, text="○ Pareto front")
@@ -227,10 +236,10 @@ def _to_table(points: _Points, upright: str) -> list[dict[str, Any]]:
     return [
         {
             "model": model,
-            "metric across": points.name,
-            "value across": x.value,
-            "metric upright": upright,
-            "value upright": y.value,
+            "x metric": points.name,
+            "x value": x.value,
+            "y metric": upright,
+            "y value": y.value,
             "on the Pareto front": model in points.front,
         }
         for model, (x, y) in points.values.items()
@@ -245,6 +254,6 @@ def _describe_front(points: _Points, upright: str) -> str:
         leaders.append(f"{display_name(model)} ({points.name} {x}, {upright} {y})")
     others = [display_name(model) for model in points.values if model not in points.front]
     return (
-        "On the Pareto front, where no other model is as good in both and better in one: "
-        f"{list_names(leaders)}." + (f" Not on it: {list_names(others)}." if others else "")
+        "On the Pareto front (no other model is as good in both metrics and better in one): "
+        f"{list_names(leaders)}." + (f" Not on the front: {list_names(others)}." if others else "")
     )

@@ -43,7 +43,7 @@ class UserDifferences:
     @property
     def pair(self) -> str:
         """The names of both models."""
-        return f"{display_name(self.a)} against {display_name(self.b)}"
+        return f"{display_name(self.a)} vs. {display_name(self.b)}"
 
     @property
     def right(self) -> str:
@@ -63,12 +63,12 @@ class UserDifferences:
     @property
     def axis(self) -> str:
         """The title of the axis of differences."""
-        return f"{self.value.name}: {self.subtraction}"
+        return f"{self.value.name} difference: {self.subtraction}"
 
     @property
     def subtraction(self) -> str:
         """The difference in words."""
-        return f"{display_name(self.a)} less {display_name(self.b)}"
+        return f"{display_name(self.a)} − {display_name(self.b)}"
 
     @cached_property
     def counts(self) -> tuple[int, int, int]:
@@ -106,7 +106,8 @@ def select_differences(
                 found.append(UserDifferences(a, b, entry, differences[rows], rows))
     if not found:
         raise MissingInput(
-            f"{kind}: no user has a defined value of {' or '.join(metrics)} from both models."
+            f"the chart {kind!r} needs users with a defined value of {' or '.join(metrics)} in "
+            "both models; there are none."
         )
     return found, aligned
 
@@ -123,19 +124,21 @@ def _align_users(kind: str, context: ReportContext) -> tuple[dict[str, Result], 
     """Return the results with values per user, and these values aligned by user."""
     if len(context.models) < 2:
         raise MissingInput(
-            f"{kind} is about two models: compare results, weft.compare([a, b]).plot({kind!r})."
+            f"the chart {kind!r} needs two models; compare results, such as weft.compare([a, "
+            f"b]).plot({kind!r})."
         )
     results = {
         model: result for model, result in context.results.items() if result.per_user is not None
     }
     if len(results) < 2:
         raise MissingInput(
-            f"{kind} needs the values of each user of two models: evaluate them with per_user=True."
+            f"the chart {kind!r} needs per-user values of two models; evaluate them with "
+            "per_user=True."
         )
     try:
         return results, align_users(results)
     except InputError as error:
-        raise MissingInput(f"{kind} pairs users: {error}") from error
+        raise MissingInput(f"the chart {kind!r} pairs users: {error}") from error
 
 
 def _paired_metrics(kind: str, results: dict[str, Result], aligned: AlignedUsers) -> list[str]:
@@ -148,7 +151,8 @@ def _paired_metrics(kind: str, results: dict[str, Result], aligned: AlignedUsers
     ]
     if not offered:
         raise MissingInput(
-            f"{kind} needs a metric that has a value for each user of every model, such as nDCG."
+            f"the chart {kind!r} needs a metric that has per-user values in every model, such as "
+            "nDCG."
         )
     return offered
 
@@ -180,12 +184,12 @@ def _check_pair(models: list[str], pair: Sequence[str]) -> tuple[str, str]:
         model if model in models else check_choice("pair", model, tuple(models)) for model in pair
     )
     if a == b:
-        raise SettingError(f"pair={pair!r}; a model is compared with another one.")
+        raise SettingError(f"pair={pair!r}; choose two different models.")
     return a, b
 
 
 def mean_interval(differences: Floats) -> tuple[float, float, float]:
-    """Return the mean and its 95 % interval by Student's t, without a correction.
+    """Return the mean and its 95% interval by Student's t, without a correction.
 
     The interval of a single user is NaN.
     """

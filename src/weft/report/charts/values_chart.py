@@ -25,7 +25,7 @@ _MAX_OFFERED = 60  # metrics at their cut-offs; of more, one cut-off of each met
 
 
 def values(context: ReportContext, canvas: Canvas, metric: str | None = None) -> Figure:
-    """Draw a metric of all models: a point each, with its 95 % interval, the best on top."""
+    """Draw a metric of all models: a point each, with its 95% interval, the best on top."""
     by_name = _select_values(context, canvas, metric)
     labels = {name: name_with_direction(selection.first_value(by_name[name])) for name in by_name}
     select = SelectBox("metric", "Metric", [*labels.values()])
@@ -40,7 +40,7 @@ def values(context: ReportContext, canvas: Canvas, metric: str | None = None) ->
         for name, of_models in by_name.items()
         for model, value in of_models.items()
     )
-    title = "Models side by side" if select.is_shown else f"{next(iter(by_name))} of each model"
+    title = "Metric values by model" if select.is_shown else f"{next(iter(by_name))} by model"
     height, axis = _ROW_PIXELS * max(map(len, by_name.values())), select.selected
     return canvas.figure(title, layers, [select], texts, table, height=height, axis=axis)
 
@@ -49,7 +49,7 @@ def _select_values(context: ReportContext, canvas: Canvas, metric: str | None) -
     """Return the values of the metrics of the chart by model; the default metric first."""
     known = selection.values_by_name(context)
     if not known:
-        raise MissingInput("values draws a metric of each model, but none has a defined value.")
+        raise MissingInput("the chart 'values' needs a metric with a defined value.")
     offered = [*known] if len(known) <= _MAX_OFFERED else _one_cutoff_each(context, known)
     default = next(iter([*context.headlines, *known]))
     if metric is not None:

@@ -141,13 +141,14 @@ def legend(context: ReportContext, tables: Sequence[ValueTable]) -> list[str]:
     lines = []
     if any(cell.is_best for table in tables for row in table.rows for cell in row.cells):
         lines.append(
-            "★ best value of the metric, in its own direction (↑ higher, ↓ lower, → closest)"
+            "★ best value of the metric (↑ higher is better, ↓ lower is better, → closer to the "
+            "number is better)"
         )
     lines += _interval_legend(context)
     if any(heading.family == "Skill" for table in tables for heading in table.metrics):
         lines.append(
-            "skill: the share of the way from the expected value of a random order to the best "
-            "reachable value (both in brackets)"
+            "skill: (value - random) / (best - random), where random is the expected value of a "
+            "random order and best the best reachable value (both in brackets)"
         )
     return lines + _comparison_legend(context)
 
@@ -164,12 +165,12 @@ def _interval_legend(context: ReportContext) -> list[str]:
     values = (value for result in context.results.values() for value in result.entries)
     kinds = {value.interval.kind for value in values if not value.cell}
     texts = {
-        "± half the width of the normal 95 % interval": "normal" in kinds,
-        "[low, high] 95 % interval by bootstrap": kinds & {"bootstrap", "BCa"},
+        "± half-width of the 95% interval over users (normal approximation)": "normal" in kinds,
+        "[low, high] 95% bootstrap interval over users": kinds & {"bootstrap", "BCa"},
     }
     shown = "; ".join(text for text, is_shown in texts.items() if is_shown)
-    position = "; the line below shows where it lies" if len(context.models) > 1 else ""
-    return [f"{shown} over users{position}"] if shown else []
+    position = "; the line below a value shows its interval" if len(context.models) > 1 else ""
+    return [f"{shown}{position}"] if shown else []
 
 
 def _heading(row: MetricRow) -> MetricHeading:

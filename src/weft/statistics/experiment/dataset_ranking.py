@@ -118,9 +118,9 @@ class DatasetRanking(RankPlotMixin):
         lines += [f"{rank:5.2f}  {model}" for model, rank in self.average_ranks.items()]
         if not math.isnan(self.critical_difference):
             lines.append(f"critical difference {self.critical_difference:.3f} ({self.posthoc})")
-        lines += [f"not different: {', '.join(group)}" for group in self.cliques]
+        lines += [f"not significantly different: {', '.join(group)}" for group in self.cliques]
         lines += [
-            f"{pair['model_a']} against {pair['model_b']}: p = {pair['p_adjusted']:.3g}"
+            f"{pair['model_a']} vs. {pair['model_b']}: p = {pair['p_adjusted']:.3g}"
             for pair in self.pairs
             if self.baseline is not None
         ]
@@ -197,8 +197,8 @@ def _check_options(posthoc: str, baseline: str | None, alpha: float) -> Posthoc:
 
 def _describe_few(num_datasets: int) -> str:
     return (
-        f"{num_datasets} data sets are few: the distributions of these tests are approximate below "
-        "about five, and they find large differences only"
+        f"there are only {num_datasets} data sets: with fewer than about five, these tests are "
+        "approximate and detect only large differences"
     )
 
 
@@ -245,7 +245,10 @@ def _rank(values: Floats, entry: MetricValue) -> Floats:
     elif entry.target is not None:
         costs = np.abs(values - entry.target)
     else:
-        raise SettingError(f"{entry.name} has no direction; no value is better than another.")
+        raise SettingError(
+            f"{entry.name} has no direction: no value is better than another. "
+            "Choose a metric for which higher or lower is better."
+        )
     ranks: Floats = stats.rankdata(costs, axis=1)
     return ranks
 

@@ -69,7 +69,7 @@ class RunComparison:
         return to_pandas(self.to_frame())
 
     def __repr__(self) -> str:
-        lines = [f"{len(self.rows)} tests, alpha {self.alpha:g}, correction {self.correction}"]
+        lines = [f"{len(self.rows)} tests, alpha = {self.alpha:g}, correction {self.correction}"]
         for row in self.rows:
             where = f" on {row['dataset']}" if row["dataset"] else ""
             name = row["metric"] if row["k"] is None else f"{row['metric']}@{row['k']}"
@@ -151,7 +151,7 @@ def compare_runs(
                     continue
                 outcome, reason = _run_test(test, pair, name, settings)
                 if reason:
-                    notes[f"no p-value of {test}: {reason}"] = None
+                    notes[f"no p-value for {test}: {reason}"] = None
                 if settings.tests is not None or not reason:
                     rows.append(_to_row(pair, name, test, outcome, settings.alpha))
                     is_tested = True
@@ -162,8 +162,8 @@ def compare_runs(
 
 
 _SINGLE_SEEDS = (
-    "some folds have one seed: the interval of the hierarchical test leaves out how much their "
-    "training varies, and a difference may come from the seed alone"
+    "some folds have one seed: the interval of the hierarchical test does not include the "
+    "variation between training runs, and a difference may come from the seed alone"
 )
 
 
@@ -211,7 +211,7 @@ def _test_folds(pair: _Pair, name: str, settings: RunTestSettings) -> RunTest:
     """Run the corrected t-test on differences by fold and seed, or by fold if seeds differ."""
     num_folds = len(pair.folds[0])
     if num_folds < 2:
-        raise _CannotTest("two models need two folds or more that both were evaluated on")
+        raise _CannotTest("two models need at least two shared folds")
     first, second = _paired_values(pair, name)
     differences = [value - second[key] for key, value in first.items()]
     ratio = 1 / (num_folds - 1) if settings.test_ratio is None else settings.test_ratio
@@ -257,7 +257,7 @@ def _user_tables(runs: Sequence[Run], name: str) -> list[pl.DataFrame]:
 def _test_seeds(pair: _Pair, name: str, settings: RunTestSettings) -> RunTest:
     """Run Welch's t-test over the seeds of each fold."""
     if not pair.folds[0] or pair.has_single_seeds:
-        raise _CannotTest("two models need two seeds or more on every fold")
+        raise _CannotTest("two models need at least two seeds on every fold")
     first, second = (
         [[run.result[name] for run in runs] for runs in folds.values()] for folds in pair.folds
     )

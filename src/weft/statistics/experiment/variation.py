@@ -84,8 +84,8 @@ def describe_gaps(runs: Sequence[Run]) -> list[str]:
     notes = []
     if single := [_name_group(*key) for key, group in groups.items() if _has_one_seed(group)]:
         notes.append(
-            f"one seed is all there is of {_list_names(single)}: how much training varies is "
-            "unknown, and a difference may come from the seed alone"
+            f"there is only one seed of {_list_names(single)}: the variation between training runs "
+            "is unknown, and a difference may come from the seed alone"
         )
     models = dict.fromkeys(model for _, model in groups)
     datasets = dict.fromkeys(dataset for dataset, _ in groups)

@@ -115,7 +115,7 @@ def is_identified(
     False
     >>> print(verdict)
     The order by MRR@10 is not identified with 99 sampled negatives:
-      no   A, B: B is better (0 and 0.5), but the sample favours A (0.636 and 0.5 expected): right with chance 0
+      no   A, B: B is better (0 and 0.5), but the sample favours A (expected 0.636 and 0.5); probability of the right order 0
     """  # noqa: E501
     formula, confidence = _check(models, metric, confidence)
     draws = NegativeDraws.from_settings(num_negatives, replacement, estimator, gamma)
@@ -177,12 +177,14 @@ def _compare_moments(
     (a, of_a), (b, of_b) = model_a, model_b
     full_gap, sampled_gap = of_a.full - of_b.full, of_a.mean - of_b.mean
     deviation = math.sqrt(of_a.variance + of_b.variance)
-    expectations = f"({of_a.mean:.3g} and {of_b.mean:.3g} expected)"
+    expectations = f"(expected {of_a.mean:.3g} and {of_b.mean:.3g})"
     if abs(full_gap) < _ROUNDING:
         identified = abs(sampled_gap) < _ROUNDING and deviation < _ROUNDING
         probability = float(identified)
         why = f"equal ({of_a.full:.3g}), " + (
-            "on every sample too" if identified else f"but a sample shows an order {expectations}"
+            "and equal on every sample"
+            if identified
+            else f"but a sample ranks one higher {expectations}"
         )
     else:
         better, worse = (a, b) if full_gap > 0 else (b, a)
@@ -193,8 +195,8 @@ def _compare_moments(
         identified = agrees and probability >= confidence
         verdict = "and the sample agrees" if agrees else f"but the sample favours {worse}"
         why = (
-            f"{better} is better ({of_a.full:.3g} and {of_b.full:.3g}), {verdict} {expectations}: "
-            f"right with chance {probability:.2g}"
+            f"{better} is better ({of_a.full:.3g} and {of_b.full:.3g}), {verdict} {expectations}; "
+            f"probability of the right order {probability:.2g}"
         )
     bounds = (of_a.full, of_a.full, of_b.full, of_b.full)
     sampled = (of_a.mean, of_b.mean)
