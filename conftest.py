@@ -27,7 +27,7 @@ ENGINE_FILES = (
     "docs/guide/scale.md",
 )
 # The folders of docs with examples as Python blocks; those of metrics/ are run as docstrings.
-DOCS_FOLDERS = ("guide", "concepts", "reference", "develop")
+DOCS_FOLDERS = ("guide", "guide/migrate", "concepts", "reference", "develop")
 MAX_PROCESSES = 4  # each needs about 1 GB for torch
 
 # There is no time limit per example: these machines are shared. The fast tier draws fewer examples.

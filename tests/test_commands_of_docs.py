@@ -23,6 +23,12 @@ from doc_commands import (
 )
 from weft import cli
 
+# Pages of which the first Python block writes the files that the commands read.
+EXECUTED_PAGES = (
+    "docs/guide/check.md",
+    "docs/guide/migrate/trec-eval.md",
+    "docs/guide/splitting.md",
+)
 WEFT_COMMANDS = {
     page: [
         command
@@ -44,7 +50,7 @@ def prepare_folder(page, folder):
         (folder / "run.yaml").write_text(first_block(page, "yaml"), encoding="utf-8")
         write_parquet(folder, {"lists/als.parquet": "als.csv"})
         shutil.copy(folder / "pop.csv", folder / "lists" / "popular.csv")
-    elif page in ("docs/guide/check.md", "docs/guide/splitting.md"):
+    elif page in EXECUTED_PAGES:
         exec(compile(first_block(page, "python"), page, "exec"), {})
 
 
