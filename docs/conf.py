@@ -40,7 +40,7 @@ html_math_renderer = "mathml"
 # Notebooks of the gallery are executed by the build; an error in a cell fails it.
 nb_execution_mode = "auto"
 nb_execution_raise_on_error = True
-nb_execution_timeout = 120
+nb_execution_timeout = 600  # per cell, on a busy machine
 nb_merge_streams = True
 
 # Docstrings: single backticks are code, and types come from the signatures.

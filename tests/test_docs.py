@@ -1,5 +1,6 @@
 """Generated pages are up to date, YAML blocks load, and links are not broken."""
 
+import json
 import re
 from pathlib import Path
 
@@ -197,3 +198,22 @@ def test_definitions_of_tools_differ_as_documented():
     }
     assert set(by_tool) <= {"weft", *PROFILES} and "mean of Precision@1" in by_tool["elliot"].reason
     assert LISTS.keys() == LIKED.keys() == RATED.keys()
+
+
+NOTEBOOKS = sorted((ROOT / "docs" / "gallery").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_have_no_outputs_and_describe_their_pictures(path):
+    """The build of the site executes them; stored outputs could be of an earlier version."""
+    cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    assert cells and all(not cell["outputs"] for cell in cells)
+    drawn = [cell for cell in cells if ".plot(" in "".join(cell["source"])]
+    assert drawn or "alt.Chart(" in path.read_text()
+    assert all(cell["metadata"]["mystnb"]["image"]["alt"] for cell in drawn)
+
+
+def test_the_gallery_lists_its_notebooks():
+    index = (ROOT / "docs" / "gallery" / "index.md").read_text()
+    assert len(NOTEBOOKS) >= 6
+    assert all(f"({path.name})" in index and f"\n{path.stem}\n" in index for path in NOTEBOOKS)
