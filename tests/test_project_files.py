@@ -161,3 +161,33 @@ def test_the_stability_page_names_the_supported_versions():
     assert f"| Python | {', '.join(declared_pythons())} |" in text
     (torch,) = (name for name in PROJECT["dependencies"] if name.startswith("torch>="))
     assert f"| torch | {torch.removeprefix('torch>=')} or later |" in text
+
+
+def changelog_versions():
+    """Return the text of each version in the changelog, the newest first."""
+    parts = re.split(r"^## \[(.+?)\]", read("CHANGELOG.md"), flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+def test_the_changelog_keeps_its_form():
+    versions = changelog_versions()
+    assert next(iter(versions)) in ("Unreleased", PROJECT["version"])
+    known = ["Added", "Changed", "Changed numbers", "Deprecated", "Removed", "Fixed"]
+    for version, text in versions.items():
+        sections = re.findall(r"^### (.+)$", text, re.M)
+        assert sections == [name for name in known if name in sections], version
+        assert sections, version
+
+
+def test_changed_numbers_have_values_before_and_after():
+    for text in changelog_versions().values():
+        for section in re.findall(r"^### Changed numbers\n(.+?)^###", text, re.M | re.S):
+            rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
+            assert rows[0] == ["| what", "example", "before", "after |"]
+            assert all(len(row) == 4 and all(map(str.strip, row)) for row in rows)
+
+
+def test_pages_that_the_changelog_names_exist():
+    paths = set(re.findall(r"docs/[\w./-]+\.md", changelog_versions()["Unreleased"]))
+    assert len(paths) > 20
+    assert not [path for path in sorted(paths) if not (ROOT / path).exists()]
