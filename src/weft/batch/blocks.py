@@ -19,7 +19,15 @@ _LAZY_COPY_VALUES = 1 << 14
 
 
 class MetricBlock(enum.Enum):
-    """A shared quantity that a metric can declare; the value is the name of its keyword."""
+    """A shared quantity of a batch that a metric can declare in `_REQUIRED_COMPONENTS`.
+
+    The value of a member is the keyword under which `compute_scores` or `update` receives it, with
+    the cut-off in the place of `k`.
+
+    >>> import weft
+    >>> weft.MetricBlock.TOP_K_INDICES.keyword(10)
+    'top_10_indices'
+    """
 
     BINARY_RELEVANCE = "binary_relevance"
     DISCOUNTED_RELEVANCE = "discounted_relevance"

@@ -13,16 +13,31 @@ from weft.errors import SettingError
 
 
 class RankedLists:
-    """The recommendation lists of some users at the cut-offs of a metric.
+    """The recommendation lists of a batch of users, as the functions of accumulators receive them.
 
-    All tensors belong to the reader. Ties are in the order drawn. Positions run to n, the largest
-    cut-off. Empty are those after the end of a list and, with `unknown_items="miss"` or
-    `duplicates="miss"`, those of unknown or repeated items. Quantities per user are `[batch,
-    cut-offs]` or `[batch, 1]`, so that they combine.
+    All tensors are copies that a metric may change. Tied items are in the order that was drawn.
+    Positions run to n, the largest cut-off. Positions after the end of a list are empty and, with
+    `unknown_items="miss"` or `duplicates="miss"`, those of unknown or repeated items. Quantities
+    per user are `[batch, cut-offs]` or `[batch, 1]`, so that they can be combined.
 
     `cutoffs` are the cut-offs as integers, in ascending order, and `k [cut-offs]` as a tensor. A
     metric has one cut-off, unless its class declares `supports_all_cutoffs`. Without a cut-off
-    there are no lists, but `users` and `num_relevant`."""
+    there are no lists, but `users` and `num_relevant`.
+
+    >>> import torch, weft
+    >>> class LastHit(weft.SummedTopKMetric):
+    ...     def __init__(self, k, **settings):
+    ...         super().__init__(k, **settings)
+    ...         self.last = weft.UserSum(self.find_last)
+    ...     def find_last(self, lists):
+    ...         return (lists.is_hit * lists.positions).max(dim=1).values
+    ...     def compute_value(self, sums):
+    ...         return sums[self.last]
+    >>> metric = LastHit(k=3)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 1, 0]]))
+    >>> metric.compute().item()
+    2.0
+    """
 
     def __init__(self, topk: TopK) -> None:
         self._batch, self.cutoffs, self.k = topk.batch, topk.cutoffs, topk.k.clone()

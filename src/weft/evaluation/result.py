@@ -61,7 +61,7 @@ def slice_column(name: str) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(ReportMixin, Mapping[str, float]):
-    """The values of one model, a mapping of names to floats.
+    """The values of one model: a mapping of metric names to floats, with counts and notes.
 
     `result["nDCG@10"]` is a float; any spelling of the name is accepted, and under a profile the
     plain name. `dict(result)`, `keys()`, `values()`, `items()`, `get` and `in` are those of a
@@ -69,8 +69,8 @@ class Result(ReportMixin, Mapping[str, float]):
     undefined equals undefined; model, counts and settings are not compared.
 
     `entries` has the values with their standard errors, intervals and numbers of users. `counts`
-    holds the numbers of users and items that were evaluated, left out or suspicious, `notes`
-    explains them in words, `settings` and `provenance` allow to reproduce the numbers.
+    has the numbers of users and items that were evaluated, excluded or treated specially, and
+    `notes` explains them. `settings` and `provenance` describe how to reproduce the values.
 
     Tables that were not requested are None. `per_user` has a row per user and a column per metric;
     `user_labels` has the same rows: user, activity (train interactions), user_groups (the label),
@@ -84,6 +84,14 @@ class Result(ReportMixin, Mapping[str, float]):
 
     With a bootstrap, `resamples` has the values of all metrics in each resample
     (`resamples.to_frame()`), with which `weft.compare` tests differences.
+
+    >>> import weft
+    >>> lists, truth = {"ann": ["x", "y"], "bob": ["y"]}, {"ann": ["y"], "bob": ["y"]}
+    >>> result = weft.evaluate(lists, truth, metrics=["MRR", "Recall"], top_k=2)
+    >>> result["MRR@2"], result.counts["evaluated_users"]
+    (0.75, 2)
+    >>> result.to_frame().select("metric", "k", "value").rows()
+    [('MRR', 2, 0.75), ('Recall', 2, 1.0)]
     """
 
     entries: tuple[MetricValue, ...]

@@ -98,6 +98,12 @@ def load_result(path: str | Path) -> Result:
     Tables about users that are missing from the folder are None, and a note is added. Raises
     `InputError` for files that are not results, incomplete, or of another version of the format,
     and for tables that were not saved with this result.
+
+    >>> import tempfile, weft
+    >>> result = weft.evaluate({"ann": ["x", "y"]}, {"ann": ["y"]}, metrics="MRR@2")
+    >>> path = result.save(f"{tempfile.mkdtemp()}/als.json")
+    >>> weft.load_result(path)["MRR@2"]
+    0.5
     """
     path = check_path("path", path)
     document = _read_document(path)

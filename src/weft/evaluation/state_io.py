@@ -93,7 +93,17 @@ def load_state(path: str | Path, evaluator: Evaluator | None = None) -> Evaluato
     """Return an evaluator with the state of a file; further batches can be added.
 
     `evaluator`, if given, receives the state. It is needed if metrics are of classes that are not
-    registered, and must have the metrics, settings and inputs of the state.
+    registered, and must have the metrics, settings and inputs of the state. Raises `InputError` for
+    a file that is not a state, damaged, or of another version of the format.
+
+    >>> import tempfile, torch, weft
+    >>> evaluator = weft.Evaluator(metrics="Recall@1")
+    >>> evaluator.update(torch.tensor([[0.9, 0.1]]), torch.tensor([[1, 0]]), user_indices=[0])
+    >>> path = weft.save_state(evaluator, f"{tempfile.mkdtemp()}/monday.state")
+    >>> resumed = weft.load_state(path)
+    >>> resumed.update(torch.tensor([[0.9, 0.1]]), torch.tensor([[0, 1]]), user_indices=[1])
+    >>> resumed.compute()["Recall@1"]
+    0.5
     """
     path = check_path("path", path)
     if evaluator is not None:
@@ -104,8 +114,18 @@ def load_state(path: str | Path, evaluator: Evaluator | None = None) -> Evaluato
 def merge_states(paths: Iterable[str | Path], evaluator: Evaluator | None = None) -> Result:
     """Return the result of several saved states, as if one evaluator had evaluated all users.
 
-    Raises `SettingError` for states of other metrics, settings or inputs. `evaluator`: as for
-    `load_state`; it is not changed.
+    `paths` are files that `save_state` wrote. `evaluator` is as for `load_state`; it is not
+    changed. Raises `SettingError` for states of other metrics, settings or inputs.
+
+    >>> import tempfile, torch, weft
+    >>> folder, paths = tempfile.mkdtemp(), []
+    >>> for user, target in enumerate([[1, 0], [0, 1]]):
+    ...     evaluator = weft.Evaluator(metrics="Recall@1")
+    ...     scores = torch.tensor([[0.9, 0.1]])
+    ...     evaluator.update(scores, torch.tensor([target]), user_indices=[user])
+    ...     paths.append(weft.save_state(evaluator, f"{folder}/{user}.state"))
+    >>> weft.merge_states(paths)["Recall@1"]
+    0.5
     """
     single = isinstance(paths, (str, Path))
     listed = [paths] if single else read_list("paths", paths, "a list of paths")

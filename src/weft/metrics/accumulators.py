@@ -298,7 +298,12 @@ class ItemHitScores(HitAccumulator):
 
 @dataclass(frozen=True)
 class ItemRelevance(ItemAccumulator):
-    """The number of users for whom each item is relevant, candidate or not."""
+    """An accumulator: the number of users for whom each item is relevant, `[num_items]`.
+
+    >>> import weft
+    >>> weft.ItemRelevance(num_items=3).num_rows
+    3
+    """
 
     has_cutoffs = False
 

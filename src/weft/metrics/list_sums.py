@@ -90,9 +90,24 @@ class ListFunction:
 
 @dataclass(frozen=True)
 class UserSum(Accumulator):
-    """The sum over users of `values(lists)`, `[batch]` or `[batch, cut-offs]`; a scalar.
+    """An accumulator: the sum over users of `values(lists)`, a scalar.
 
-    Booleans are counted."""
+    `values` is a method of the metric or a function that takes `RankedLists` and returns `[batch]`
+    or `[batch, cut-offs]`. True counts as 1, and NaN as 0.
+
+    >>> import torch, weft
+    >>> class HitsPerUser(weft.SummedTopKMetric):
+    ...     def __init__(self, k, **settings):
+    ...         super().__init__(k, **settings)
+    ...         self.hits = weft.UserSum(lambda lists: lists.hits)
+    ...         self.users = weft.UserSum(lambda lists: lists.num_relevant > 0)
+    ...     def compute_value(self, sums):
+    ...         return sums[self.hits] / sums[self.users]
+    >>> metric = HitsPerUser(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 1, 0]]))
+    >>> metric.compute().item()
+    2.0
+    """
 
     values: ListValues = field(compare=False)
     function: ListFunction = field(init=False, repr=False)
@@ -111,8 +126,22 @@ class UserSum(Accumulator):
 
 @dataclass(frozen=True)
 class ItemSums(ListedItemAccumulator):
-    """The sum for each item of `values(lists)` by position, `[batch, n]`, over all lists;
-    `[num_items]`.
+    """An accumulator: the sum for each item of `values(lists)` over all lists, `[num_items]`.
+
+    `values` returns a value for each position, `[batch, n]`; NaN and empty positions add nothing.
+
+    >>> import torch, weft
+    >>> class MostListed(weft.SummedTopKMetric):
+    ...     def __init__(self, k, num_items, **settings):
+    ...         super().__init__(k, **settings)
+    ...         self.num_items = num_items
+    ...         self.lists = weft.ItemSums(num_items, lambda lists: (lists.items >= 0).double())
+    ...     def compute_value(self, sums):
+    ...         return sums[self.lists].max()
+    >>> metric = MostListed(k=1, num_items=3)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1], [0.8, 0.2, 0.3]]), torch.eye(3)[:2])
+    >>> metric.compute().item()
+    2.0
     """
 
     values: ListValues = field(compare=False)
@@ -132,11 +161,26 @@ class ItemSums(ListedItemAccumulator):
 
 @dataclass(frozen=True)
 class GroupSums(Accumulator):
-    """The sum of `values(lists)`, `[batch]` or `[batch, cut-offs]`, over the users of each group;
-    `[groups]`.
+    """An accumulator: the sum of `values(lists)` over the users of each group, `[groups]`.
 
     `groups` is a label per user, as a run supplies `user_groups`, or a list by user number; users
-    without a label are left out. `labels` are the names of the groups."""
+    without a label are excluded. `labels` are the names of the groups. `values` returns `[batch]`
+    or `[batch, cut-offs]`.
+
+    >>> import torch, weft
+    >>> class HitsByGroup(weft.SummedTopKMetric):
+    ...     def __init__(self, k, groups, **settings):
+    ...         super().__init__(k, **settings)
+    ...         self.groups = groups
+    ...         self.hits = weft.GroupSums(groups, lambda lists: lists.hits)
+    ...     def compute_value(self, sums):
+    ...         return dict(zip(self.hits.labels, sums[self.hits]))
+    >>> metric = HitsByGroup(k=1, groups=["young", "old"])
+    >>> scores, target = torch.tensor([[0.9, 0.1], [0.9, 0.1]]), torch.tensor([[1, 0], [0, 1]])
+    >>> metric.update(scores, target, user_indices=[0, 1])
+    >>> metric.hits.labels, [value.item() for value in metric.compute().values()]
+    (('old', 'young'), [0.0, 1.0])
+    """
 
     groups: Any
     values: ListValues = field(compare=False)
@@ -165,11 +209,24 @@ class GroupSums(Accumulator):
 
 @dataclass(frozen=True)
 class Histogram(Accumulator):
-    """The number of users by intervals of `values(lists)`, `[batch]` or `[batch, cut-offs]`;
-    `[intervals]`.
+    """An accumulator: the number of users in each interval of `values(lists)`, `[intervals]`.
 
     Interval i is from `edges[i]` up to, but without, `edges[i + 1]`. Other values, and NaN, are not
-    counted."""
+    counted. `values` returns `[batch]` or `[batch, cut-offs]`.
+
+    >>> import torch, weft
+    >>> class ShareWithTwoHits(weft.SummedTopKMetric):
+    ...     def __init__(self, k, **settings):
+    ...         super().__init__(k, **settings)
+    ...         self.hits = weft.Histogram([0, 2, float("inf")], lambda lists: lists.hits)
+    ...     def compute_value(self, sums):
+    ...         few, many = sums[self.hits]
+    ...         return many / (few + many)
+    >>> metric = ShareWithTwoHits(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.5], [0.9, 0.5]]), torch.tensor([[1, 1], [1, 0]]))
+    >>> metric.compute().item()
+    0.5
+    """
 
     edges: Sequence[float]
     values: ListValues = field(compare=False)

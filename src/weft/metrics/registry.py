@@ -66,10 +66,15 @@ EMPTY_INPUTS: Mapping[str, Any] = MappingProxyType({})
 
 
 def register(metric: MetricClass) -> MetricClass:
-    """Register a metric under its class name; a class decorator.
+    """Register a metric under its class name; a class decorator that returns the class.
 
-    Defining the same class again, as a notebook does, replaces it. Raises `SettingError` for the
-    name of another metric."""
+    Defining the same class again, as a notebook does, replaces it. Raises `SettingError` if another
+    metric has this name. The example of `weft.UserAverageTopKMetric` registers a metric.
+
+    >>> import weft
+    >>> weft.register(weft.metrics.Recall).__name__
+    'Recall'
+    """
     if not is_metric_class(metric):
         raise SettingError(
             f"{metric!r} is not a metric; register a class derived from weft.BaseMetric."

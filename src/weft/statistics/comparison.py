@@ -63,12 +63,22 @@ class MeanCell:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(ReportMixin):
-    """Every pair of models on every metric under every test, one row each.
+    """A comparison of models: a row for every pair of models, metric and test.
 
-    `means` has the mean of each metric and model over the users that all models have; `fronts` the
-    Pareto front of each Hypervolume by its name; `resamples` and `seed` are those of the
-    randomization test; `differences` the resampled differences of the bootstrap test, by both
+    `weft.compare` builds it. `rows` are those of `to_frame`, and `results` the compared results by
+    name. `means` has the mean of each metric and model over the users that all models share;
+    `fronts` the Pareto front of each Hypervolume by its name; `resamples` and `seed` are those of
+    the randomization test; `differences` the resampled differences of the bootstrap test, by both
     models and metric.
+
+    >>> import weft
+    >>> truth = {"ann": ["x"], "bob": ["z"]}
+    >>> lists = {"a": {"ann": ["x"], "bob": ["z"]}, "b": {"bob": ["y", "z"]}}
+    >>> settings = {"metrics": "MRR@2", "per_user": True}
+    >>> results = [weft.evaluate(lists[name], truth, name=name, **settings) for name in lists]
+    >>> comparison = weft.compare(results)
+    >>> comparison.to_frame().select("model_a", "model_b", "difference", "significant").row(0)
+    ('a', 'b', 0.75, False)
     """
 
     rows: tuple[Mapping[str, Any], ...]
@@ -184,16 +194,7 @@ class Comparison(ReportMixin):
 
     def describe_lists(self) -> list[str]:
         """Return a line of text per pair of models with kept lists: their similarity."""
-        if any(result.lists is None for result in self.results.values()):
-            return []
-        rows = self.lists().iter_rows(named=True)
-        order = list(self.results)
-        return [
-            f"lists of {row['model_a']} and {row['model_b']} at {row['k']}: overlap "
-            f"{row['overlap']:.4f}, RBO {row['rbo_extrapolated']:.4f}"
-            for row in rows
-            if order.index(row["model_a"]) < order.index(row["model_b"])
-        ]
+        return comparison_text.describe_lists(self)
 
     def adjusted(self, correction: str) -> Comparison:
         """Return the comparison with p-values and intervals adjusted by another correction."""
@@ -330,11 +331,7 @@ class Comparison(ReportMixin):
 
     def describe_fronts(self) -> list[str]:
         """Return a line of text per Pareto front: its models and its hypervolume."""
-        return [
-            f"{name}: {', '.join(front.models) or 'no model'} on the Pareto front, hypervolume "
-            f"{front.hypervolume:.4f}"
-            for name, front in self.fronts.items()
-        ]
+        return comparison_text.describe_fronts(self)
 
     def to_csv(self, *, guard_formulas: bool = True) -> str:
         """Return all columns of the frame as CSV. Undefined is NaN, not applicable is empty.

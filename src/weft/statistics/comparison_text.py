@@ -106,6 +106,28 @@ def name_interval(comparison: Comparison, rows: Iterable[Mapping[str, Any]]) -> 
     return f"adjusted {level}" if is_adjusted else level
 
 
+def describe_lists(comparison: Comparison) -> list[str]:
+    """Return a line per pair of models with kept lists: how similar their lists are."""
+    if any(result.lists is None for result in comparison.results.values()):
+        return []
+    order = list(comparison.results)
+    return [
+        f"lists of {row['model_a']} and {row['model_b']} at {row['k']}: overlap "
+        f"{row['overlap']:.4f}, RBO {row['rbo_extrapolated']:.4f}"
+        for row in comparison.lists().iter_rows(named=True)
+        if order.index(row["model_a"]) < order.index(row["model_b"])
+    ]
+
+
+def describe_fronts(comparison: Comparison) -> list[str]:
+    """Return a line per Pareto front: its models and its hypervolume."""
+    return [
+        f"{name}: {', '.join(front.models) or 'no model'} on the Pareto front, hypervolume "
+        f"{front.hypervolume:.4f}"
+        for name, front in comparison.fronts.items()
+    ]
+
+
 def to_json(comparison: Comparison) -> str:
     """Return the comparison as JSON; undefined is null."""
 

@@ -19,6 +19,24 @@ from weft.batch.batch import Batch
 from weft.batch.blocks import MetricBlock, copy_lazily
 from weft.data.devices import run_eagerly
 from weft.errors import InputError, SettingError, did_you_mean
+from weft.ranking import top_k
+
+
+class RelevanceHelpers:
+    """Methods with which authors of metrics read dense relevance."""
+
+    def valid_users(self, target: Tensor) -> Tensor:
+        """Return 1 for each row of a dense relevance `[batch, items]` with a relevant item."""
+        return (target > 0).any(dim=1).float()
+
+    def top_k_relevance(self, preds: Tensor, target: Tensor, k: int) -> Tensor:
+        """Return the dense relevance of the k best items of each row, `[batch, k]`.
+
+        Positions after the end of a list are 0.
+        """
+        values, items = top_k(preds.contiguous(), k)
+        relevance = torch.where(values > -torch.inf, target.gather(1, items), 0)
+        return torch.nn.functional.pad(relevance, (0, k - relevance.shape[1]))
 
 
 def check_components(metric: str, required: Any) -> None:

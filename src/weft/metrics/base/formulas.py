@@ -135,10 +135,21 @@ class UserMeanMetric(SummedMetric):
 
 
 class UserAverageMetric(UserMeanMetric):
-    """A value per user without a cut-off, averaged over the users with a relevant item.
+    """A metric that averages a value per user, without a cut-off, over users with a relevant item.
 
     A subclass defines one method, `compute_scores`. With the class attribute `users = "lists"`, all
-    users with a list or scores are averaged."""
+    users with a list or scores are averaged.
+
+    >>> import torch, weft
+    >>> class BestIsRelevant(weft.UserAverageMetric):
+    ...     higher_is_better = True
+    ...     def compute_scores(self, preds, target, **kwargs):
+    ...         return target.gather(1, preds.argmax(dim=1, keepdim=True))[:, 0]
+    >>> metric = BestIsRelevant()
+    >>> metric.update(torch.tensor([[0.9, 0.5], [0.9, 0.5]]), torch.tensor([[1, 0], [0, 1]]))
+    >>> metric.compute().item()
+    0.5
+    """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -178,9 +189,20 @@ class UserAverageMetric(UserMeanMetric):
 
 
 class UserAverageTopKMetric(TopKMetric, UserAverageMetric):
-    """A value per user at a cut-off, averaged over the users with a relevant item.
+    """A metric that averages a value per user at a cut-off over the users with a relevant item.
 
-    A subclass defines one method, `compute_scores`."""
+    A subclass defines one method, `compute_scores`.
+
+    >>> import torch, weft
+    >>> class FirstIsHit(weft.UserAverageTopKMetric):
+    ...     higher_is_better = True
+    ...     def compute_scores(self, preds, target, top_k_rel, **kwargs):
+    ...         return top_k_rel[:, 0]
+    >>> metric = FirstIsHit(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.5], [0.9, 0.5]]), torch.tensor([[1, 0], [0, 1]]))
+    >>> metric.compute().item()
+    0.5
+    """
 
     def compute_scores(  # type: ignore[override]
         self, preds: Tensor, target: Tensor, top_k_rel: Tensor, **kwargs: Any
@@ -234,11 +256,21 @@ class PooledMetric(UserMeanMetric):
 
 
 class RatingMetric(PooledMetric):
-    """Errors on ratings, averaged over all ratings that have a score, or (`average="users"`) per
-    user first.
+    """A metric of errors on ratings: their mean over all ratings that have a score.
 
-    A subclass defines `compute_errors(self, preds, target) -> Tensor`, and `transform_mean` if the
-    mean error is not the value."""
+    With `average="users"`, errors are averaged per user first. A subclass defines
+    `compute_errors(self, preds, target) -> Tensor`, and `transform_mean` if the mean error is not
+    the value.
+
+    >>> import torch, weft
+    >>> class LargeErrors(weft.RatingMetric):
+    ...     def compute_errors(self, preds, target):
+    ...         return ((preds - target).abs() > 1).double()
+    >>> metric = LargeErrors()
+    >>> metric.update(torch.tensor([[4.5, 1.0]]), torch.tensor([[5.0, 3.0]]))
+    >>> metric.compute().item()
+    0.5
+    """
 
     supports_own_threshold = False  # ratings need not be relevant
     higher_is_better = False

@@ -28,6 +28,7 @@ from weft.metrics.base.batch_checks import (
     replace_invalid_scores,
 )
 from weft.metrics.base.block_interface import (
+    RelevanceHelpers,
     call_with_blocks,
     check_components,
     check_keywords,
@@ -49,16 +50,23 @@ from weft.metrics.declarations import (
     required_inputs,
 )
 from weft.metrics.names import MetricSpec, holds_data
-from weft.ranking import TieRule, top_k
+from weft.ranking import TieRule
 
 EMPTY_USERS = choices(EmptyUsers)
 
 
-class BaseMetric(StatefulMetric, metaclass=MetricType):
-    """A metric without a cut-off.
+class BaseMetric(RelevanceHelpers, StatefulMetric, metaclass=MetricType):
+    """The base class of all metrics, which are TorchMetrics; it has no cut-off.
 
     All metrics take the settings `relevance_threshold`, `ties`, `seed`, `empty_users`,
-    `nan_scores`, and those of TorchMetrics. Inside an `Evaluator` the settings of the run apply."""
+    `nan_scores`, and those of TorchMetrics. Inside an `Evaluator` the settings of the run apply.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.GAUC()
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 1, 0]]))
+    >>> metric.compute().item()
+    0.5
+    """
 
     higher_is_better: bool | None = None
     # The best value, if it is neither the highest nor the lowest, or has a meaning.
@@ -373,24 +381,14 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
             )
         check_same_metric(self, other)
 
-    # ----------------------------------------------------------------------------------------------
-    # Helpers for authors
-
-    def valid_users(self, target: Tensor) -> Tensor:
-        """Return 1 for each row of a dense relevance `[batch, items]` with a relevant item."""
-        return (target > 0).any(dim=1).float()
-
-    def top_k_relevance(self, preds: Tensor, target: Tensor, k: int) -> Tensor:
-        """Return the dense relevance of the k best items of each row `[batch, k]`, 0 after the end
-        of a list.
-        """
-        values, items = top_k(preds.contiguous(), k)
-        relevance = torch.where(values > -torch.inf, target.gather(1, items), 0)
-        return torch.nn.functional.pad(relevance, (0, k - relevance.shape[1]))
-
 
 class TopKMetric(BaseMetric):
-    """A ranking metric with a cut-off `k` from 1 up, optional if a constructor has `k=None`."""
+    """A ranking metric with a cut-off `k` from 1 up, optional if a constructor has `k=None`.
+
+    >>> import weft
+    >>> isinstance(weft.metrics.nDCG(k=10), weft.TopKMetric)
+    True
+    """
 
     k: int
 

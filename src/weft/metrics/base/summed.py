@@ -43,10 +43,24 @@ class ComputedValue:
 
 
 class SummedMetric(ArithmeticOperators):
-    """A formula over sums of all users, without a cut-off.
+    """A metric that is a formula over sums of all users, without a cut-off.
 
     A subclass sets its accumulators (`UserSum`, `ItemSums`, `GroupSums`, `Histogram`) as attributes
-    in its constructor, and defines `compute_value`."""
+    in its constructor, and defines `compute_value`.
+
+    >>> import torch, weft
+    >>> class RelevantPerUser(weft.SummedMetric):
+    ...     def __init__(self, **settings):
+    ...         super().__init__(**settings)
+    ...         self.relevant = weft.UserSum(lambda lists: lists.num_relevant)
+    ...         self.users = weft.UserSum(lambda lists: lists.num_relevant >= 0)
+    ...     def compute_value(self, sums):
+    ...         return sums[self.relevant] / sums[self.users]
+    >>> metric = RelevantPerUser()
+    >>> metric.update(torch.rand(2, 3), torch.tensor([[1, 1, 0], [0, 0, 1]]))
+    >>> metric.compute().item()
+    1.5
+    """
 
     sums: Tensor
     # True if one object computes all cut-offs at once; otherwise there is an object for each.
@@ -173,7 +187,20 @@ class SummedMetric(ArithmeticOperators):
 
 
 class SummedTopKMetric(TopKMetric, SummedMetric):
-    """A formula over sums of all users, at a cut-off.
+    """A metric that is a formula over sums of all users, at a cut-off.
 
     A subclass sets its accumulators (`UserSum`, `ItemSums`, `GroupSums`, `Histogram`) as attributes
-    in its constructor, and defines `compute_value`."""
+    in its constructor, and defines `compute_value`; each of these classes has an example.
+
+    >>> import torch, weft
+    >>> class AllHits(weft.SummedTopKMetric):
+    ...     def __init__(self, k, **settings):
+    ...         super().__init__(k, **settings)
+    ...         self.hits = weft.UserSum(lambda lists: lists.hits)
+    ...     def compute_value(self, sums):
+    ...         return sums[self.hits]
+    >>> metric = AllHits(k=1)
+    >>> metric.update(torch.tensor([[0.9, 0.1], [0.9, 0.1]]), torch.tensor([[1, 0], [1, 0]]))
+    >>> metric.compute().item()
+    2.0
+    """
