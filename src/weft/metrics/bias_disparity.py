@@ -81,11 +81,13 @@ class BiasDisparityBS(_BiasDisparity):
     r"""Bias in the source data: the share of a user group's train interactions that fall on an item
     cluster, divided by the cluster's share of the catalogue. 1 is neutral.
 
-    There is a value for each user group g and item cluster c. In the formula, M is the number of
-    train interactions of g with items of c. The value does not depend on the model.
+    There is a value for each user group and item cluster. The value does not depend on the model.
 
     Formula: \mathrm{BiasDisparityBS} = \frac{M_{gc}}{\sum_{b} M_{gb}} \Big/ \frac{|I_c|}{\sum_{b}
     {|I_b|}}
+
+    Symbols: $M$ is the number of train interactions of the users of a group with the items of a
+    cluster, and $I_c$ is the set of items of a cluster.
 
     Use: BiasDisparityBS answers which clusters a group of users prefers in the train data. Use it
     as the baseline of BiasDisparityBR and BiasDisparityBD, which tell what a model makes of that
@@ -126,11 +128,13 @@ class BiasDisparityBR(TopKMetric, _BiasDisparity):
     r"""Bias in the recommendations: the share of a user group's recommendations that come from an
     item cluster, divided by the cluster's share of the catalogue. 1 is neutral.
 
-    There is a value for each user group g and item cluster c. In the formula, M is the number of
-    positions in the lists of g with an item of c.
+    There is a value for each user group and item cluster. All positions of a list count alike.
 
     Formula: \mathrm{BiasDisparityBR} = \frac{M_{gc}}{\sum_{b} M_{gb}} \Big/ \frac{|I_c|}{\sum_{b}
     {|I_b|}}
+
+    Symbols: $M$ is the number of positions in the lists of a group that hold an item of a cluster,
+    and $I_c$ is the set of items of a cluster.
 
     Use: BiasDisparityBR answers how much more of a cluster a group of users is recommended than the
     catalogue offers. Use it to find groups that are steered to certain clusters. A value far from 1
@@ -166,11 +170,14 @@ class BiasDisparityBD(BiasDisparityBR):
     r"""Bias disparity: the relative change from the bias in the train interactions
     (BiasDisparityBS) to the bias in the recommendations (BiasDisparityBR). 0 is neutral.
 
-    There is a value for each user group g and item cluster c. 0 means that the lists keep the
-    group's bias, a value above 0 that they strengthen it, and -1 that the cluster is missing from
-    the group's lists.
+    There is a value for each user group and item cluster. 0 means that the lists keep the group's
+    bias, a value above 0 that they strengthen it, and -1 that the cluster is missing from the
+    group's lists.
 
     Formula: \mathrm{BiasDisparityBD} = \frac{\mathrm{BR}_{gc} - \mathrm{BS}_{gc}}{\mathrm{BS}_{gc}}
+
+    Symbols: BS and BR are BiasDisparityBS and BiasDisparityBR of the user group $g$ and the item
+    cluster $c$.
 
     Use: BiasDisparityBD answers whether a model amplifies or weakens the preferences that groups of
     users have in the train data. Use it to find stereotyping, for example if a small preference of

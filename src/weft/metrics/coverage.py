@@ -35,12 +35,14 @@ _GE = (
 class ItemCoverage(SummedTopKMetric):
     r"""The number of distinct items that are recommended to at least one user.
 
-    In the formula, U stands for all users with or without relevant items. `as_fraction=True`
-    divides by the number of items in the catalogue. `universe="train"` counts only items with train
-    interactions, and divides by the number of such items (as RePlay and evidently do).
-    `users="evaluated"` uses only the lists of users with a relevant item.
+    All lists count, also those of users without relevant items. `as_fraction=True` divides by the
+    number of items in the catalogue. `universe="train"` counts only items with train interactions,
+    and divides by the number of such items (as RePlay and evidently do). `users="evaluated"` uses
+    only the lists of users with a relevant item.
 
     Formula: \mathrm{ItemCoverage} = {\Big| \bigcup_{u \in U} L_u \Big|}
+
+    Symbols: $U$ are all users, with or without relevant items.
 
     Use: ItemCoverage answers how much of the catalogue a model makes visible at all. Use
     `as_fraction=True` to compare catalogues of different sizes. The value grows with the number of
@@ -148,11 +150,12 @@ class _CoveredUsers(_ListMetric):
 class UserCoverage(_CoveredUsers):
     r"""The number of users who are recommended at least one item.
 
-    In the formula, U stands for all users with or without relevant items. `as_fraction=True`
-    divides by the number of users, which includes users without any recommendation.
-    `users="evaluated"` counts only users with a relevant item.
+    `as_fraction=True` divides by the number of users, which includes users without any
+    recommendation. `users="evaluated"` counts only users with a relevant item.
 
     Formula: \mathrm{UserCoverage} = \sum_{u \in U} [{|L_u|} \ge 1]
+
+    Symbols: $U$ are all users, with or without relevant items.
 
     Use: UserCoverage answers for how many users a model can recommend anything. Use it next to
     accuracy for models that cannot serve everyone, such as neighbourhood models or rules that fail
@@ -181,11 +184,12 @@ class UserCoverage(_CoveredUsers):
 class UserCoverageAtN(_CoveredUsers):
     r"""The number of users who are recommended at least `n` items (by default, k items).
 
-    In the formula, U stands for all users with or without relevant items. `as_fraction=True`
-    divides by the number of users, which includes users without any recommendation.
-    `users="evaluated"` counts only users with a relevant item.
+    `as_fraction=True` divides by the number of users, which includes users without any
+    recommendation. `users="evaluated"` counts only users with a relevant item.
 
     Formula: \mathrm{UserCoverageAtN} = \sum_{u \in U} [{|L_u|} \ge n], \quad n = k
+
+    Symbols: $U$ are all users, with or without relevant items.
 
     Use: UserCoverageAtN answers for how many users a page with n places can be filled. Use it if
     filters, thresholds or business rules shorten lists. It says nothing about the quality of the

@@ -60,7 +60,7 @@ class PopREO(_HeadAndTail):
     r"""Equal opportunity of popular items (head) and long-tail items: the share of relevant items
     that are recommended, compared between the two groups. 0 is fair.
 
-    The rate x of a group is the number of its relevant items that are recommended divided by the
+    The rate of a group is the number of its relevant items that are recommended divided by the
     number of its relevant items, both summed over users. The value is the standard deviation of the
     two rates divided by their mean, which is their difference divided by their sum. `pop_ratio` is
     the share of all train interactions that the head has.
@@ -75,10 +75,12 @@ class PopREO(_HeadAndTail):
     x_{\mathrm{tail}}}, \quad x_g = \frac{\sum_{u \in U} {|L_u \cap R_u \cap I_g|}}{\sum_{u \in U}
     {|R_u \cap I_g|}}
 
+    Symbols: $x$ are the rates of the groups, and $I_g$ is the set of items of a group.
+
     Use: PopREO answers whether relevant long-tail items are found as often as relevant popular
-    ones. Use it to see whether popularity bias costs users something, while PopRSP and APLT look at
-    exposure alone. The value does not tell which group is favoured, nor how well either is served:
-    a bad model can be fair, so report Recall next to it. For other groups of items, use REO.
+    ones. Use it to see whether popularity bias harms users, while PopRSP and APLT look at exposure
+    alone. The value does not tell which group is favoured, nor how well either is served: a bad
+    model can be fair, so report Recall next to it. For other groups of items, use REO.
 
     Related: PopRSP, REO, APLT, Recall.
 
@@ -107,11 +109,11 @@ class PopRSP(_HeadAndTail):
     r"""Statistical parity of popular items (head) and long-tail items: the share of candidates that
     are recommended, compared between the two groups. 0 is fair.
 
-    The rate x of a group is the number of its recommended (user, item) pairs divided by the number
-    of its candidate pairs, over all lists; in the formula, U stands for all users, with or without
-    relevant items. The value is the standard deviation of the two rates divided by their mean,
-    which is their difference divided by their sum. `pop_ratio` is the share of all train
-    interactions that the head has. `users="evaluated"` uses only users with a relevant item.
+    The rate of a group is the number of its recommended (user, item) pairs divided by the number of
+    its candidate pairs, over all lists. The value is the standard deviation of the two rates
+    divided by their mean, which is their difference divided by their sum. `pop_ratio` is the share
+    of all train interactions that the head has. `users="evaluated"` uses only users with a relevant
+    item.
 
     Border of head and tail: items are ordered by train interactions, most popular first, and
     equally popular items by item index (columns of the scores, the order of `items=`, or else
@@ -122,6 +124,9 @@ class PopRSP(_HeadAndTail):
     Formula: \mathrm{PopRSP} = \frac{|x_{\mathrm{head}} - x_{\mathrm{tail}}|}{x_{\mathrm{head}} +
     x_{\mathrm{tail}}}, \quad x_g = \frac{\sum_{u \in U} {|L_u \cap I_g|}}{\sum_{u \in U} {|C_u \cap
     I_g|}}
+
+    Symbols: $x$ are the rates of the groups, $I_g$ is the set of items of a group, and $U$ are all
+    users, with or without relevant items.
 
     Use: PopRSP answers whether a long-tail item is as likely to be recommended as a popular one,
     whatever users like. Use it if equal exposure is a goal in itself. Since popular items are

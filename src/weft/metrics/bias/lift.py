@@ -53,13 +53,14 @@ class PopularityLift(SummedTopKMetric):
     r"""How much more popular the recommended items are than the items of the users' own train
     interactions, as a relative difference. 0 is neutral; above 0, the lists are more popular.
 
-    In the formula, U stands for all users with a list and with train interactions. The bar denotes
-    the mean number of train interactions of the items of the list, and of the items P that the user
-    has in train. With `user_groups`, there is also a value for each group, such as
+    The popularity of a list, and of the user's train interactions, is the mean number of train
+    interactions of the items. With `user_groups`, there is also a value for each group, such as
     `PopularityLift@10[F]`.
 
     Formula: \mathrm{PopularityLift} = \frac{\sum_{u \in U} \bar{n}(L_u)}{\sum_{u \in U}
     \bar{n}(P_u)} - 1, \quad \bar{n}(S) = \frac{1}{|S|} \sum_{i \in S} n_i
+
+    Symbols: $U$ are all users with a list and with train interactions.
 
     Use: PopularityLift answers whether a model amplifies the users' own taste for popular items.
     Use it with `user_groups` to compare groups, for example users of niche and of mainstream items.

@@ -34,7 +34,7 @@ class _PopularityMetric(UserAverageTopKMetric):
     needs = built_in_inputs("train")
     is_exposure_metric = True
     bounds: Bounds = (0.0, None)
-    undefined = "no list counts"
+    undefined = "there are no lists"
 
     def __init__(self, k: int, *, users: str = "lists", **settings: Any) -> None:
         super().__init__(k, **settings)
@@ -58,6 +58,8 @@ class ACLT(_PopularityMetric):
     change it, since it concerns scores.
 
     Formula: \mathrm{ACLT}_u = {|L_u \cap I_{\mathrm{tail}}|}
+
+    Symbols: $I_{\mathrm{tail}}$ are the items of the tail.
 
     Use: ACLT answers how many positions of a list go to items outside the mainstream. Use it to
     measure popularity bias if lists have k items; for lists of different lengths or several
@@ -117,6 +119,8 @@ class APLT(ACLT):
     change it, since it concerns scores.
 
     Formula: \mathrm{APLT}_u = \frac{|L_u \cap I_{\mathrm{tail}}|}{k}
+
+    Symbols: $I_{\mathrm{tail}}$ are the items of the tail.
 
     Use: APLT answers which part of the recommendations goes to items outside the mainstream. Use it
     as the standard measure of long-tail exposure, and compare it with the tail's share of the train
@@ -232,11 +236,14 @@ class PopularityQuantile(_PopularityMetric):
     r"""The mean popularity rank of the items of a list, from 0 (least popular) to 1 (most popular),
     averaged over all lists. Lower means less popular items.
 
-    The M items with train interactions have ranks t from 1 to M, the most popular item last;
-    equally popular items share their mean rank. Items without train interactions have rank 0.
-    `users="evaluated"` uses only the lists of users with a relevant item.
+    Items with train interactions are ranked from the least to the most popular one, and the rank is
+    divided by their number; equally popular items share their mean rank. `users="evaluated"` uses
+    only the lists of users with a relevant item.
 
     Formula: \mathrm{PopularityQuantile}_u = \frac{1}{|L_u|} \sum_{i \in L_u} \frac{t_i}{M}
+
+    Symbols: $M$ is the number of items with train interactions, and $t$ the rank of an item among
+    them.
 
     Use: PopularityQuantile answers where the recommended items are in the ranking by popularity.
     Use it instead of ARP to compare data sets, or if a few bestsellers dominate ARP. Since most

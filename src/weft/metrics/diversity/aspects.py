@@ -78,24 +78,25 @@ class alpha_nDCG(_RepeatedAspectMetric):  # noqa: N801 - its name in other tools
     r"""The discounted gain of new aspects in a list, divided by that of a list that is built
     greedily, averaged over users.
 
-    The aspects of an item are its features F. A relevant item at position p adds 1 / log2(p + 1)
+    The aspects of an item are its features. A relevant item at position p adds 1 / log2(p + 1)
     times the sum over its aspects of (1 - alpha)^m, where m is the number of relevant items above
     it with the same aspect. With `alpha=0`, repeated aspects count in full; with `alpha=1`, they do
     not count.
 
-    In the formula, D is this discounted gain, α = 0.5, and G is the greedy list: at each position,
-    it takes the relevant item that adds most, and of several such items the one with the highest
-    index, as ndeval takes the last document id. The greedy list is not always the best list, so
-    values above 1 are possible.
+    The greedy list takes, at each position, the relevant item that adds most, and of several such
+    items the one with the highest index, as ndeval takes the last document id. The greedy list is
+    not always the best list, so values above 1 are possible.
 
     Formula: \text{alpha-nDCG}_u = \frac{D(L_u)}{D(G_u)}, \quad D(L) = \sum_{p:\, i_p \in R_u} d_p
     \sum_{f \in F_{i_p}} (1 - \alpha)^{m_p(f)}
 
-    Use: alpha_nDCG answers whether the first positions hold relevant items that cover different
-    interests. Use it for ambiguous queries and for users with several interests, if items have
-    features such as genres. It measures relevance and diversity together and cannot tell which of
-    them changed: compare nDCG and ILD for that. To count covered features without positions,
-    SRecall is simpler.
+    Symbols: $D$ is the discounted gain of a list, with $\alpha = 0.5$; $m$ is the number of
+    relevant items above position $p$ with the aspect $f$; $G$ is the greedy list, cut at $k$.
+
+    Use: it answers whether the first positions hold relevant items that cover different interests.
+    Use it for ambiguous queries and for users with several interests, if items have features such
+    as genres. It measures relevance and diversity together and cannot tell which of them changed:
+    compare nDCG and ILD for that. To count covered features without positions, SRecall is simpler.
 
     Related: ERR_IA, SRecall, P_IA, nDCG, ILD.
 
@@ -130,13 +131,16 @@ class ERR_IA(_RepeatedAspectMetric):  # noqa: N801 - its name in other tools
     r"""Intent-aware expected reciprocal rank: the gain of new aspects in a list, discounted by 1 /
     position and divided by that of a list that is built greedily, averaged over users.
 
-    The gains and the greedy list G are those of alpha_nDCG, with α = 0.5. This is nERR-IA of ndeval
-    and ir_measures. `normalize=False` gives their ERR-IA: it divides by the gain of a list in which
-    every item has all aspects A of the user, |A| times the sum over positions of (1 - alpha)^(p -
-    1) / p.
+    The gains and the greedy list are those of alpha_nDCG. This is nERR-IA of ndeval and
+    ir_measures. `normalize=False` gives their ERR-IA: it divides by the gain of a list in which
+    every item has all aspects of the user: their number times the sum over positions of (1 -
+    alpha)^(p - 1) / p.
 
     Formula: \text{ERR-IA}_u = \frac{E(L_u)}{E(G_u)}, \quad E(L) = \sum_{p:\, i_p \in R_u}
     \frac{1}{p} \sum_{f \in F_{i_p}} (1 - \alpha)^{m_p(f)}
+
+    Symbols: $E$ is the gain of a list, with $\alpha = 0.5$; $m$ is the number of relevant items
+    above position $p$ with the aspect $f$; $G$ is the greedy list, cut at $k$.
 
     Use: ERR_IA answers whether a user with one of several interests finds a relevant item at the
     very top. Use it if users stop after the first good item, as in search; its discount falls
@@ -186,11 +190,13 @@ class P_IA(_AspectMetric):  # noqa: N801 - its name in other tools
     r"""Intent-aware precision: the share of a list that is relevant and has a given aspect,
     averaged over the aspects of the user and then over users.
 
-    The aspects of an item are its features F, and the aspects A of a user are the features of the
+    The aspects of an item are its features, and the aspects of a user are the features of the
     user's relevant items. A relevant item counts once for each of its aspects.
 
     Formula: \text{P-IA}_u = \frac{1}{k \, {|A_u|}} \sum_{i \in L_u \cap R_u} {|F_i|}, \quad A_u =
     \bigcup_{i \in R_u} F_i
+
+    Symbols: $A$ are the aspects of the user.
 
     Use: P_IA answers how many relevant items a list has for each interest of a user. Use it to
     compare with search evaluations that report it. It does not reward diversity by itself, since

@@ -41,7 +41,7 @@ class _CategoryMetric(UserAverageTopKMetric):
 class CategoryDiversity(_CategoryMetric):
     r"""The number of different categories in a list divided by k, averaged over all lists.
 
-    Categories are item features F; an item with several features counts for each of them, so the
+    Categories are item features; an item with several features counts for each of them, so the
     value exceeds 1 if a list has more categories than k. `users="evaluated"` uses only the lists of
     users with a relevant item.
 
@@ -83,14 +83,15 @@ class CategoryDiversity(_CategoryMetric):
 class CategoryEntropy(_CategoryMetric):
     r"""The entropy of the categories of a list in bits, averaged over all lists.
 
-    Categories are item features F; an item with m features adds 1/m to each of them, and q are the
-    resulting shares. `weight` of the item at position r is 1 (`"uniform"`), p^(r - 1)
-    (`"geometric"`), 1 / log2(r + 1) (`"log"`) or 1/r (`"reciprocal"`); with all but the first, the
-    first positions count most. `users="evaluated"` uses only the lists of users with a relevant
-    item.
+    Categories are item features; an item with m features adds 1/m to each of them. `weight` of the
+    item at position r is 1 (`"uniform"`), p^(r - 1) (`"geometric"`), 1 / log2(r + 1) (`"log"`) or
+    1/r (`"reciprocal"`); with all but the first, the first positions count most.
+    `users="evaluated"` uses only the lists of users with a relevant item.
 
     Formula: \mathrm{CategoryEntropy}_u = -\sum_{f} q_{uf} \, \log_2 q_{uf}, \quad q_{uf} \propto
     \sum_{i \in L_u:\, f \in F_i} \frac{1}{|F_i|}
+
+    Symbols: $q$ are the shares of the features, which sum to 1.
 
     Use: CategoryEntropy answers how evenly a list is spread over categories: 2 to the power of the
     value is the effective number of categories. Use it instead of CategoryDiversity if proportions

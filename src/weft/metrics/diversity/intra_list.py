@@ -77,7 +77,7 @@ class ILD(_IntraList):
     r"""Intra-list diversity: the mean distance of two items of a list, over all pairs, averaged
     over all lists. Higher is more diverse.
 
-    `distance` of two items is one of: 1 minus the cosine of their vectors v in `item_vectors`
+    `distance` of two items is one of: 1 minus the cosine of their vectors in `item_vectors`
     (`"cosine"`); 0 for equal and 1 for different labels in `item_clusters` (`"category"`); the
     number of features in `item_features` that exactly one of the items has (`"hamming"`); 1 minus
     the common features divided by the features of either (`"jaccard"`); 1 - c / √(n m) with c the
@@ -86,6 +86,8 @@ class ILD(_IntraList):
 
     Formula: \mathrm{ILD}_u = \frac{2}{{|L_u|} ({|L_u|} - 1)} \sum_{p < q} \left( 1 - \cos(v_{i_p},
     v_{i_q}) \right)
+
+    Symbols: $v$ are the vectors of the items.
 
     Use: ILD answers how different the items of a list are from each other. Use it to see whether
     lists are monotonous, with vectors or categories that reflect what users perceive. Do not use
@@ -129,6 +131,8 @@ class ILS(_IntraList):
     users with a relevant item.
 
     Formula: \mathrm{ILS}_u = \frac{2}{{|L_u|} ({|L_u|} - 1)} \sum_{p < q} \cos(v_{i_p}, v_{i_q})
+
+    Symbols: $v$ are the vectors of the items.
 
     Use: ILS answers how similar the items of a list are to each other. Use it to compare with work
     that reports similarities, or to check that a list keeps to one topic. It carries the same

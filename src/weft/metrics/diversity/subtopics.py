@@ -21,8 +21,8 @@ class SRecall(UserAverageTopKMetric):
     r"""Subtopic recall: the share of the features of a user's relevant items that the hits of the
     list have, averaged over users.
 
-    Items have sets of features F, such as genres. `denominator="catalogue"` divides by the number
-    of all features of the catalogue instead. `numerator="list"` counts the features of all items of
+    Items have sets of features, such as genres. `denominator="catalogue"` divides by the number of
+    all features of the catalogue instead. `numerator="list"` counts the features of all items of
     the list, so that the value may exceed 1.
 
     Formula: \mathrm{SRecall}_u = \frac{\Big| \bigcup_{i \in L_u \cap R_u} F_i \Big|} {\Big|

@@ -45,13 +45,16 @@ class REO(_ClusterRates):
     r"""Equal opportunity of item clusters: the share of relevant items that are recommended,
     compared between clusters. 0 is fair.
 
-    The rate x of a cluster is the number of its relevant items that are recommended divided by the
+    The rate of a cluster is the number of its relevant items that are recommended divided by the
     number of its relevant items, both summed over users. The value is the standard deviation of the
-    rates of the m clusters divided by their mean. The rate of each cluster is part of the result,
-    such as `REO@10[Drama]`.
+    rates divided by their mean. The rate of each cluster is part of the result, such as
+    `REO@10[Drama]`.
 
     Formula: \mathrm{REO} = \frac{1}{\bar{x}} \sqrt{\frac{1}{m} \sum_{c} (x_c - \bar{x})^2}, \quad
     x_c = \frac{\sum_{u \in U} {|L_u \cap R_u \cap I_c|}}{\sum_{u \in U} {|R_u \cap I_c|}}
+
+    Symbols: $x$ are the rates of the $m$ clusters that have one, the bar denotes their mean, and
+    $I_c$ is the set of items of a cluster.
 
     Use: REO answers whether relevant items have the same chance to be recommended in every cluster,
     such as genre or provider. Use it if fair means that an item which users want is found, whatever
@@ -86,13 +89,15 @@ class RSP(_ClusterRates):
     r"""Statistical parity of item clusters: the share of candidates that are recommended, compared
     between clusters. 0 is fair.
 
-    The rate x of a cluster is the number of its recommended (user, item) pairs divided by the
-    number of its candidate pairs, over all lists; in the formula, U stands for all users, with or
-    without relevant items. The value is the standard deviation of the rates of the m clusters
-    divided by their mean. The rate of each cluster is part of the result, such as `RSP@10[Drama]`.
+    The rate of a cluster is the number of its recommended (user, item) pairs divided by the number
+    of its candidate pairs, over all lists. The value is the standard deviation of the rates divided
+    by their mean. The rate of each cluster is part of the result, such as `RSP@10[Drama]`.
 
     Formula: \mathrm{RSP} = \frac{1}{\bar{x}} \sqrt{\frac{1}{m} \sum_{c} (x_c - \bar{x})^2}, \quad
     x_c = \frac{\sum_{u \in U} {|L_u \cap I_c|}}{\sum_{u \in U} {|C_u \cap I_c|}}
+
+    Symbols: $x$ are the rates of the $m$ clusters that have one, the bar denotes their mean, $I_c$
+    is the set of items of a cluster, and $U$ are all users, with or without relevant items.
 
     Use: RSP answers whether items of every cluster are equally likely to be recommended, whatever
     users like. Use it if equal exposure is the goal, for example between providers. If clusters

@@ -61,16 +61,16 @@ class ItemMADRanking(_ItemMAD):
     absolute difference over all pairs of clusters. 0 is fair.
 
     The value of an item is the mean over its appearances in lists of its gain times the discount of
-    its position, where the gain is 0 if it is not relevant to the user. The value x of a cluster is
+    its position, where the gain is 0 if it is not relevant to the user. The value of a cluster is
     the mean over its items that appear in a list. `discount=False` omits the discount; `gain` is
     that of nDCG. `users="lists"` uses all lists, not only those of users with a relevant item.
 
-    In the formula, a and b are clusters, of which m have a value; V are the items of a cluster that
-    appear in a list, c is the number of lists with an item, and p is the position of the item in
-    the list of u.
-
     Formula: \mathrm{ItemMADRanking} = \frac{2}{m (m - 1)} \sum_{a < b} {|x_a - x_b|}, \quad x_a =
     \frac{1}{|V_a|} \sum_{i \in V_a} \frac{1}{c_i} \sum_{u:\, i \in L_u} g_{ui} \, d_{p}
+
+    Symbols: $a$ and $b$ are clusters, of which $m$ have a value $x$; $V$ are the items of a cluster
+    that appear in a list, $c$ is the number of lists with an item, and $p$ is the position of the
+    item in the list of $u$.
 
     Use: ItemMADRanking answers whether the recommendations of some clusters succeed more than those
     of others. Use it to compare the quality of what is recommended from each cluster. It ignores
@@ -118,14 +118,16 @@ class ItemMADRating(_ItemMAD):
     r"""The difference between item clusters in the scores of their items that are recommended and
     relevant: the mean absolute difference over all pairs of clusters. 0 is fair.
 
-    The value of an item is its mean score over the lists in which it is a hit. The value x of a
-    cluster is the mean over its items V that are hit at least once. In the formula, a and b are
-    clusters, of which m have a value, and h is the number of lists in which an item is a hit.
-    `appearances="all"` averages over all appearances in lists of users with a relevant item, with a
-    score of 0 where the item is not relevant.
+    The value of an item is its mean score over the lists in which it is a hit. The value of a
+    cluster is the mean over its items that are hit at least once. `appearances="all"` averages over
+    all appearances in lists of users with a relevant item, with a score of 0 where the item is not
+    relevant.
 
     Formula: \mathrm{ItemMADRating} = \frac{2}{m (m - 1)} \sum_{a < b} {|x_a - x_b|}, \quad x_a =
     \frac{1}{|V_a|} \sum_{i \in V_a} \frac{1}{h_i} \sum_{u:\, i \in L_u \cap R_u} s_{ui}
+
+    Symbols: $a$ and $b$ are clusters, of which $m$ have a value $x$; $V$ are the items of a cluster
+    that are hit at least once, and $h$ is the number of lists in which an item is a hit.
 
     Use: ItemMADRating answers whether a model gives systematically higher scores to the relevant
     items of some clusters. Use it for models with scores on a fixed scale, such as predicted
@@ -180,11 +182,13 @@ class UserMADRanking(_UserMAD):
     r"""The difference between user groups in the quality of their lists: the mean absolute
     difference of their mean nDCG, over all pairs of groups. 0 is fair.
 
-    In the formula, a and b are groups, of which m have a user with a relevant item, and x is the
-    mean nDCG of such users of a group. `gain` is that of nDCG.
+    `gain` is that of nDCG.
 
     Formula: \mathrm{UserMADRanking} = \frac{2}{m (m - 1)} \sum_{a < b} {|x_a - x_b|}, \quad x_a =
     \frac{1}{|U_a|} \sum_{u \in U_a} \mathrm{nDCG}_u
+
+    Symbols: $a$ and $b$ are groups, of which $m$ have a value $x$; $U_a$ are the users of a group
+    with a relevant item.
 
     Use: UserMADRanking answers whether groups of users get recommendations of different quality.
     Use it to audit a model by gender, age, country or activity. A model that is equally bad for
@@ -227,12 +231,14 @@ class UserMADRating(_UserMAD):
     r"""The difference between user groups in the scores of their lists: the mean absolute
     difference of their mean scores, over all pairs of groups. 0 is fair.
 
-    The value of a user is the mean score over the user's list. In the formula, a and b are groups,
-    of which m have a list, and x is the mean over the users of a group. `users="evaluated"` uses
-    only the lists of users with a relevant item.
+    The value of a user is the mean score over the user's list. The value of a group is the mean
+    over its users. `users="evaluated"` uses only the lists of users with a relevant item.
 
     Formula: \mathrm{UserMADRating} = \frac{2}{m (m - 1)} \sum_{a < b} {|x_a - x_b|}, \quad x_a =
     \frac{1}{|U_a|} \sum_{u \in U_a} \frac{1}{|L_u|} \sum_{i \in L_u} s_{ui}
+
+    Symbols: $a$ and $b$ are groups, of which $m$ have a value $x$; $U_a$ are the users of a group
+    with a list.
 
     Use: UserMADRating answers whether a model scores the recommendations of some groups higher than
     those of others. Use it for scores on a fixed scale, such as predicted ratings. It says nothing

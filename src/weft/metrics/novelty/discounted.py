@@ -96,14 +96,16 @@ class EPC(_Novelty):
     over users.
 
     The novelty of an item is 1 minus its train interactions divided by the number of users with a
-    train interaction, U_train in the formula. `relevance` sets which items count: relevant items
-    (`"binary"`), relevant items weighted by their gain (`"graded"`, also called `"discounted"`;
-    `gain` as for nDCG), or all items of the list (`"none"`). `unseen` is the number of interactions
-    that an item without train interactions is assumed to have. `denominator="list"` divides by the
-    discounts of the positions that the list has instead of all k.
+    train interaction. `relevance` sets which items count: relevant items (`"binary"`), relevant
+    items weighted by their gain (`"graded"`, also called `"discounted"`; `gain` as for nDCG), or
+    all items of the list (`"none"`). `unseen` is the number of interactions that an item without
+    train interactions is assumed to have. `denominator="list"` divides by the discounts of the
+    positions that the list has instead of all k.
 
     Formula: \mathrm{EPC}_u = \frac{1}{\sum_{p=1}^{k} d_p} \sum_{p=1}^{|L_u|} [i_p \in R_u] \, d_p
     \left( 1 - \frac{n_{i_p}}{|U_{\mathrm{train}}|} \right)
+
+    Symbols: $U_{\mathrm{train}}$ are the users with a train interaction.
 
     Use: EPC answers whether a model finds relevant items that are not popular anyway, with the
     first positions counting most. Use it to compare models in novelty and accuracy at once. With

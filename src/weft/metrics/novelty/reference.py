@@ -23,7 +23,7 @@ class _ReferenceMetric(UserAverageTopKMetric):
     needs = built_in_inputs("reference")
     is_exposure_metric = True
     bounds: Bounds = (0.0, 1.0)
-    undefined = "no user has both a list with an item and a list of the reference"
+    undefined = "no user has both a list with an item and a list in reference"
 
     def __init__(self, k: int, *, users: str = "lists", **settings: Any) -> None:
         super().__init__(k, **settings)
@@ -48,10 +48,12 @@ class Unexpectedness(_ReferenceMetric):
     r"""The share of a list that is not among the first k items that another model recommends,
     averaged over all lists.
 
-    B is the user's list in the input `reference`, cut at k. `users="evaluated"` uses only the lists
-    of users with a relevant item.
+    The list of the other model is the user's list in the input `reference`. `users="evaluated"`
+    uses only the lists of users with a relevant item.
 
     Formula: \mathrm{Unexpectedness}_u = 1 - \frac{|L_u \cap B_u|}{k}
+
+    Symbols: $B$ is the list in `reference`, cut at $k$.
 
     Use: Unexpectedness answers how much a model recommends that an obvious model, such as the most
     popular items, would not. Use it with a simple baseline as `reference`. Unexpected items need
@@ -88,10 +90,12 @@ class Intersection(_ReferenceMetric):
     r"""The share of a list that another model recommends as well, averaged over all lists. Lower
     means more items beyond the known model.
 
-    B is the user's list in the input `reference`, cut at `ref_k` (by default, at k).
-    `users="evaluated"` uses only the lists of users with a relevant item.
+    The list of the other model is the user's list in the input `reference`, cut at `ref_k` (by
+    default, at k). `users="evaluated"` uses only the lists of users with a relevant item.
 
     Formula: \mathrm{Intersection}_u = \frac{|L_u \cap B_u|}{|L_u|}
+
+    Symbols: $B$ is the list in `reference`, cut at $k$.
 
     Use: Intersection answers how much two models recommend in common, for example whether a new
     model differs from the one in production. Use it before an A/B test: if lists are nearly the

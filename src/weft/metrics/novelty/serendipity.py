@@ -39,8 +39,8 @@ class NewToUser(UserAverageTopKMetric):
     r"""The share of a list that is not among the user's train interactions, averaged over all
     lists.
 
-    P is the set of these items. If seen items are masked, the value is always 1, so use it with
-    `mask_seen=False`. `users="evaluated"` uses only the lists of users with a relevant item.
+    If seen items are masked, the value is always 1, so use it with `mask_seen=False`.
+    `users="evaluated"` uses only the lists of users with a relevant item.
 
     Formula: \mathrm{NewToUser}_u = 1 - \frac{|L_u \cap P_u|}{|L_u|}
 
@@ -96,17 +96,21 @@ class Serendipity(UserAverageTopKMetric):
     r"""How unexpected the relevant items of a list are: the mean over its positions, where other
     items count 0, averaged over users.
 
-    With `definition="popularity"`, a relevant item counts by how much higher the list ranks it than
-    its popularity would: max((N + 1 - p) / N - e, 0), with p its position and N the number of items
-    in the catalogue. e is (N + 1 - t) / N for the item with rank t by train interactions, and 0 for
-    items without train interactions; equally popular items share a rank, and the next rank follows
-    without a gap. With `definition="dissimilarity"`, a relevant item counts 1 minus the mean cosine
-    of its vector in `item_vectors` and the vectors of the user's train interactions. With
-    `definition="base"`, a relevant item counts 1 unless it is in the user's list in the input
-    `reference`, cut at k; the sum is divided by k.
+    With `definition="popularity"`, a relevant item counts by how much higher it is ranked in the
+    list than by popularity. Both ranks are scaled by the number N of items in the catalogue: the
+    item at position p has (N + 1 - p) / N, and the item with rank t by train interactions has (N +
+    1 - t) / N, or 0 if it has no train interactions. Equally popular items share a rank, and the
+    next rank follows without a gap. Items that popularity ranks higher count 0. With
+    `definition="dissimilarity"`, a relevant item counts 1 minus the mean cosine of its vector in
+    `item_vectors` and the vectors of the user's train interactions. With `definition="base"`, a
+    relevant item counts 1 unless it is in the user's list in the input `reference`, cut at k; the
+    sum is divided by k.
 
     Formula: \mathrm{Serendipity}_u = \frac{1}{|L_u|} \sum_{p=1}^{|L_u|} [i_p \in R_u] \max\left(
     \frac{{|I|} + 1 - p}{|I|} - e_{i_p}, \; 0 \right)
+
+    Symbols: $e$ is $(|I| + 1 - t) / |I|$ for the item with rank $t$ by train interactions, and 0
+    for items without train interactions.
 
     Use: Serendipity answers whether a model finds relevant items that are not obvious. Choose the
     definition by what obvious means: popular items (`"popularity"`), items like those in the user's
@@ -141,7 +145,7 @@ class Serendipity(UserAverageTopKMetric):
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
     undefined = (
-        "no user has a relevant item, or train is empty, or none of them has a list in reference"
+        "no user has a relevant item, train is empty, or no such user has a list in reference"
     )
     reference = (
         "Kotkov, Wang and Veijalainen (2016), A survey of serendipity in recommender systems, "

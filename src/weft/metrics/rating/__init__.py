@@ -1,7 +1,7 @@
 """Rating: how well scores predict the ratings, or the relevance, of the interactions of the truth.
 
-Metrics of this family have no cut-off. They are of the interactions of the truth that have a score
-before masking; those without a score are left out and counted.
+Metrics of this family have no cut-off. They use the interactions of the truth that have a score
+before masking; interactions without a score are left out and counted.
 """
 
 from weft.metrics.rating.probabilities import ECE, NE, LogLoss, ScoreCalibration

@@ -132,15 +132,18 @@ class _ProbabilityMetric(SummedMetric):
 class LogLoss(PooledMetric, _ProbabilityMetric):
     r"""The log loss (binary cross-entropy) of scores that are read as probabilities of relevance.
 
-    An interaction has the label y = 1 if it is relevant and 0 otherwise. The loss is averaged over
-    D, the interactions of the truth that have a score. With `scores="logits"`, scores are log-odds;
-    with `scores="probabilities"`, they are the probabilities p themselves, clipped to [1e-15, 1 -
+    The label of an interaction is 1 if it is relevant and 0 otherwise. The loss is averaged over
+    the interactions of the truth that have a score. With `scores="logits"`, scores are log-odds;
+    with `scores="probabilities"`, they are the probabilities themselves, clipped to [1e-15, 1 -
     1e-15]. `cells="offered"` averages over all candidates of the users in the truth instead, where
     items that are not relevant have the label 0. `average="users"` averages the mean loss of each
     user over users.
 
     Formula: \mathrm{LogLoss} = -\frac{1}{|D|} \sum_{D} \left( y_{ui} \ln p_{ui} + (1 - y_{ui})
     \ln(1 - p_{ui}) \right), \quad p_{ui} = \frac{1}{1 + e^{-s_{ui}}}
+
+    Symbols: $D$ are the interactions of the truth that have a score, $y$ are their labels and $p$
+    their probabilities.
 
     Use: LogLoss answers whether predicted click probabilities are right, in their order and in
     their size. Use it for models that predict clicks or conversions, if the truth has negatives
@@ -197,12 +200,14 @@ class NE(_ProbabilityMetric):
     r"""Normalized entropy: the log loss divided by the log loss of always predicting the share of
     relevant interactions.
 
-    D, the labels y and `scores` (`"logits"` or `"probabilities"`) are those of LogLoss; q is the
-    share of relevant interactions in D. A value below 1 means that the scores predict better than
-    q.
+    A value below 1 means that the scores predict better than the constant. `scores` (`"logits"` or
+    `"probabilities"`) is that of LogLoss.
 
     Formula: \mathrm{NE} = \frac{\mathrm{LogLoss}}{-\left( q \ln q + (1 - q) \ln(1 - q) \right)},
     \quad q = \frac{1}{|D|} \sum_{D} y_{ui}
+
+    Symbols: $D$ are the interactions of the truth that have a score, $y$ are their labels, and $q$
+    is the share of relevant ones.
 
     Use: NE answers how much better predicted probabilities are than the average click rate. Use it
     instead of LogLoss to compare models on data sets or days with different click rates. It does
@@ -241,10 +246,14 @@ class ScoreCalibration(_ProbabilityMetric):
     r"""The number of relevant interactions that the scores predict, divided by the actual number.
     The target is 1.
 
-    D, the labels y, the probabilities p and `scores` (`"logits"` or `"probabilities"`) are those of
-    LogLoss. A value above 1 means that the probabilities are too high on average.
+    It covers the interactions of the truth that have a score. `scores` (`"logits"` or
+    `"probabilities"`) is that of LogLoss. A value above 1 means that the probabilities are too high
+    on average.
 
     Formula: \mathrm{ScoreCalibration} = \frac{\sum_{D} p_{ui}}{\sum_{D} y_{ui}}
+
+    Symbols: $D$ are the interactions of the truth that have a score, $y$ are their labels (1 if
+    relevant, otherwise 0) and $p$ their probabilities.
 
     Use: ScoreCalibration answers whether a model predicts too many or too few clicks in total,
     which matters if probabilities enter bids or forecasts. Use it together with LogLoss or AUC: a
@@ -312,14 +321,16 @@ class ECE(_ProbabilityMetric):
     r"""Expected calibration error: the mean distance between predicted probabilities and the share
     of relevant interactions, in bins of similar probability.
 
-    The interactions of the truth that have a score, D, are put into `bins` bins of equal width: 0
-    to 1/bins, 1/bins to 2/bins and so on, each with its lower end. The value is the mean over the
-    bins of |share of relevant interactions - mean probability|, weighted by their numbers of
-    interactions; in the formula, bars denote means over a bin. The labels y, the probabilities p
-    and `scores` are those of LogLoss.
+    The interactions of the truth that have a score are put into `bins` bins of equal width: 0 to
+    1/bins, 1/bins to 2/bins and so on, each with its lower end. The value is the mean over the bins
+    of |share of relevant interactions - mean probability|, weighted by their numbers of
+    interactions. `scores` is that of LogLoss.
 
     Formula: \mathrm{ECE} = \sum_{b=1}^{10} \frac{|D_b|}{|D|} \, {|\bar{y}_b - \bar{p}_b|}, \quad
     D_b = \{ (u,i) \in D : b - 1 \le 10 \, p_{ui} < b \}
+
+    Symbols: $D$ are the interactions of the truth that have a score, and bars denote means over the
+    bin of the labels $y$ (1 if relevant, otherwise 0) and of the probabilities $p$.
 
     Use: ECE answers whether a predicted probability of, for example, 0.2 means that 20% of such
     items are relevant. Use it if the probabilities themselves are used, together with a metric of

@@ -1,6 +1,6 @@
 """Whether scores order a user's rated items as the ratings do.
 
-Each is a value per user over the ratings that have a score, and averaged over users.
+Each metric is computed for a user over the ratings that have a score, and averaged over users.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class _RankCorrelation(UserMeanMetric):
     sampling_behaviour = "unbiased"  # there are no negatives
     reads_scores = True
     users = "lists"  # all users with two ratings that have a score
-    undefined = "no user has ratings, and scores of them, that differ"
+    undefined = "no user has both different ratings and different scores of them"
 
     def pairs(self, topk: TopK) -> OrderedPairs:
         """Return the numbers of pairs of each user."""
@@ -144,6 +144,8 @@ class Kendall(_RankCorrelation):
     Formula: \mathrm{Kendall}_u = \frac{\sum_{i<j} \mathrm{sgn}(r_{ui} - r_{uj}) \,
     \mathrm{sgn}(s_{ui} - s_{uj})} {\sqrt{\sum_{i<j} [r_{ui} \ne r_{uj}] \, \sum_{i<j} [s_{ui} \ne
     s_{uj}]}}
+
+    Symbols: $i$ and $j$ are items that the user has rated and that have a score.
 
     Use: Kendall answers whether scores order the items that a user has rated as the user does,
     whatever their scale. Use it for explicit ratings with several items per user. It covers rated
@@ -180,11 +182,13 @@ class Spearman(_RankCorrelation):
     r"""Spearman's rank correlation of scores and ratings, averaged over users: the Pearson
     correlation of the ranks of the items that a user has rated.
 
-    Equal ratings share the mean of their ranks, and so do equal scores. In the formula, a and b are
-    the ranks by rating and by score, and the sums are over the user's rated items.
+    Equal ratings share the mean of their ranks, and so do equal scores.
 
     Formula: \mathrm{Spearman}_u = \frac{\sum_{i} (a_{ui} - \bar{a}_u)(b_{ui} - \bar{b}_u)}
     {\sqrt{\sum_{i} (a_{ui} - \bar{a}_u)^2 \, \sum_{i} (b_{ui} - \bar{b}_u)^2}}
+
+    Symbols: $a$ and $b$ are the ranks of the items that the user has rated, by rating and by score;
+    bars denote means.
 
     Use: Spearman answers whether scores order the items that a user has rated as the user does,
     with large displacements counting more than small ones. Use it for explicit ratings if the scale
@@ -235,10 +239,12 @@ class NDPM(_RankCorrelation):
     r"""The normalized distance-based performance measure: the share of pairs of rated items that
     the scores order wrongly, averaged over users. Lower is better.
 
-    Only the pairs with different ratings count. Of these Q pairs of a user, the scores order W
-    wrongly, and E have equal scores and count half.
+    Only pairs with different ratings count; of these, a pair with equal scores counts half.
 
     Formula: \mathrm{NDPM}_u = \frac{W_u + \frac{1}{2} E_u}{Q_u}
+
+    Symbols: $Q$ is the number of pairs of rated items with different ratings; of these, the scores
+    order $W$ wrongly, and $E$ have equal scores.
 
     Use: NDPM answers how often a model contradicts a preference that a user has stated. Use it for
     explicit ratings if users give many equal ones, which NDPM ignores and which limit Kendall and
@@ -261,7 +267,7 @@ class NDPM(_RankCorrelation):
 
     higher_is_better = False
     bounds = (0.0, 1.0)
-    undefined = "no user has ratings with a score that differ"
+    undefined = "no user has different ratings that have a score"
     reference = (
         "Yao (1995), Measuring retrieval effectiveness based on user preference of documents, "
         "doi 10.1002/(SICI)1097-4571(199503)46:2<133::AID-ASI6>3.0.CO;2-Z"

@@ -22,10 +22,12 @@ class _Rating(RatingMetric):
 class MAE(_Rating):
     r"""The mean absolute error: the mean of |score - rating| over all ratings that have a score.
 
-    D is the set of these ratings. `average="users"` averages over users the mean error of each
-    user, so that users with many ratings count no more than others.
+    `average="users"` averages over users the mean error of each user, so that users with many
+    ratings count no more than others.
 
     Formula: \mathrm{MAE} = \frac{1}{|D|} \sum_{D} {|s_{ui} - r_{ui}|}
+
+    Symbols: $D$ is the set of ratings that have a score.
 
     Use: MAE answers how far a predicted rating is from the true one, in units of the rating scale.
     Use it for models that predict explicit ratings, if all errors count in proportion to their
@@ -59,10 +61,11 @@ class MAE(_Rating):
 class MSE(_Rating):
     r"""The mean squared error: the mean of (score - rating)² over all ratings that have a score.
 
-    D is the set of these ratings. `average="users"` averages over users the mean squared error of
-    each user.
+    `average="users"` averages over users the mean squared error of each user.
 
     Formula: \mathrm{MSE} = \frac{1}{|D|} \sum_{D} (s_{ui} - r_{ui})^2
+
+    Symbols: $D$ is the set of ratings that have a score.
 
     Use: MSE answers how large errors of predicted ratings are, with large errors weighted most. Use
     it to compare with the training loss of a rating model. Its unit is the square of a rating, so
@@ -95,10 +98,11 @@ class MSE(_Rating):
 class RMSE(MSE):
     r"""The root mean squared error over all ratings that have a score.
 
-    D is the set of these ratings. `average="users"` averages over users the root mean squared error
-    of each user.
+    `average="users"` averages over users the root mean squared error of each user.
 
     Formula: \mathrm{RMSE} = \sqrt{\frac{1}{|D|} \sum_{D} (s_{ui} - r_{ui})^2}
+
+    Symbols: $D$ is the set of ratings that have a score.
 
     Use: RMSE answers how large the typical error of a predicted rating is, in units of the rating
     scale and with large errors weighted most. Use it for models that predict explicit ratings and
@@ -133,10 +137,11 @@ class MAPE(_Rating):
     r"""The mean absolute percentage error: the mean of |score - rating| / |rating| over all ratings
     other than 0 that have a score.
 
-    D is the set of these ratings. `average="users"` averages over users the mean error of each
-    user.
+    `average="users"` averages over users the mean error of each user.
 
     Formula: \mathrm{MAPE} = \frac{1}{|D|} \sum_{D} \frac{|s_{ui} - r_{ui}|}{|r_{ui}|}
+
+    Symbols: $D$ is the set of ratings other than 0 that have a score.
 
     Use: MAPE answers how large errors are in proportion to the true value. Use it for targets that
     span orders of magnitude, such as watch times or counts. On a scale of 1 to 5 it mostly measures
@@ -176,11 +181,12 @@ class SMAPE(_Rating):
     r"""The symmetric mean absolute percentage error: the mean of |score - rating| divided by the
     mean of |score| and |rating|, over all ratings that have a score.
 
-    D is the set of these ratings. `average="users"` averages over users the mean error of each
-    user.
+    `average="users"` averages over users the mean error of each user.
 
     Formula: \mathrm{SMAPE} = \frac{1}{|D|} \sum_{D} \frac{|s_{ui} - r_{ui}|}{({|s_{ui}|} +
     {|r_{ui}|}) / 2}
+
+    Symbols: $D$ is the set of ratings that have a score.
 
     Use: SMAPE answers how large errors are in proportion to the values, with an upper limit of 2
     for each error. Use it instead of MAPE if targets can be 0 or close to 0. It penalizes

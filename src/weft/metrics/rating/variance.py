@@ -70,11 +70,13 @@ class R2(_VarianceMetric):
     r"""The coefficient of determination: 1 minus the mean squared error divided by the variance of
     the ratings.
 
-    Always predicting the mean rating gives 0, and worse scores give a negative value. D is the set
-    of ratings that have a score, and the bar denotes their mean. `average="users"` averages over
-    users the value of each user, computed with the variance of the user's own ratings.
+    Always predicting the mean rating gives 0, and worse scores give a negative value.
+    `average="users"` averages over users the value of each user, computed with the variance of the
+    user's own ratings.
 
     Formula: R^2 = 1 - \frac{\sum_{D} (s_{ui} - r_{ui})^2}{\sum_{D} (r_{ui} - \bar{r})^2}
+
+    Symbols: $D$ is the set of ratings that have a score, and the bar denotes their mean.
 
     Use: R2 answers how much better predicted ratings are than the mean rating. Use it next to RMSE,
     since it does not depend on the scale of the ratings. Scores must be on the scale of the
@@ -105,11 +107,13 @@ class ExplainedVariance(_VarianceMetric):
     r"""The share of the variance of the ratings that the scores explain: 1 minus the variance of
     the errors divided by the variance of the ratings.
 
-    It is R2 without the penalty for a constant error. D is the set of ratings that have a score,
-    and bars denote means over D. `average="users"` averages over users the value of each user.
+    It is R2 without the penalty for a constant error. `average="users"` averages over users the
+    value of each user.
 
     Formula: \mathrm{ExplainedVariance} = 1 - \frac{\sum_{D} (e_{ui} - \bar{e})^2}{\sum_{D} (r_{ui}
     - \bar{r})^2}, \quad e_{ui} = s_{ui} - r_{ui}
+
+    Symbols: $D$ is the set of ratings that have a score, and bars denote means over $D$.
 
     Use: ExplainedVariance answers how well predicted ratings follow the true ones, apart from a
     constant offset. Compare it with R2: a large difference means that the scores are too high or
@@ -144,12 +148,13 @@ class Pearson(_VarianceMetric):
     r"""The Pearson correlation of scores and ratings: their covariance divided by the product of
     their standard deviations.
 
-    It does not depend on the scale or on the offset of the scores. D is the set of ratings that
-    have a score, and bars denote means over D. `average="users"` averages over users the
-    correlation of each user.
+    It does not depend on the scale or on the offset of the scores. `average="users"` averages over
+    users the correlation of each user.
 
     Formula: \mathrm{Pearson} = \frac{\sum_{D} (s_{ui} - \bar{s})(r_{ui} - \bar{r})} {\sqrt{\sum_{D}
     (s_{ui} - \bar{s})^2 \, \sum_{D} (r_{ui} - \bar{r})^2}}
+
+    Symbols: $D$ is the set of ratings that have a score, and bars denote means over $D$.
 
     Use: Pearson answers how close the relation of scores and ratings is to a straight line. Use it
     for scores that are not on the scale of the ratings. Over all users together, differences
