@@ -67,12 +67,15 @@ def test_metrics_document_formula_use_and_related_metrics(metric):
     markup = latex_to_mathml(description.formula)
     letters = re.sub(r"<[^>]*>|\W|_", "", markup)
     assert "\\" not in markup and metric.__name__.replace("_", "") in letters
+    for symbol in re.findall(r"\$(.+?)\$", description.symbols):
+        assert "\\" not in latex_to_mathml(symbol)
     assert re.search(r"[.)]$", description.use)
     assert 2 <= len(re.findall(r"[.](?= [A-Z]|$)", description.use)) <= 4
     names = {metric.__name__ for metric in built_in_metrics()} - {metric.__name__}
     assert set(description.related) <= names and len(description.related) >= 2
     page = PAGES[f"metrics/{metric.__name__}.md"]
     assert f"```math\n{description.formula}\n```" in page and description.use in page
+    assert description.symbols in page and "$" not in description.definition
     assert all(f"]({name}.md): " in page for name in description.related)
 
 

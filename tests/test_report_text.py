@@ -698,7 +698,7 @@ def test_definitions_show_the_parameters_used():
         ("discount", "log (default)"),
     )
     assert (
-        ndcg.summary.startswith("Discounted cumulative gain")
+        ndcg.summary.startswith("Normalized discounted cumulative gain")
         and "`gain` is" in ndcg.definition
         and "Järvelin" in ndcg.reference
     )

@@ -55,6 +55,7 @@ class MetricDescription:
     summary: str
     definition: str
     formula: str  # LaTeX
+    symbols: str  # of the formula, beyond those of the common notation
     use: str  # the question that the metric answers, and when another one is better
     edge_cases: str
     example: str  # the explanation of the code
@@ -62,12 +63,13 @@ class MetricDescription:
     code: str
 
 
-_SECTIONS = ("Formula", "Use", "Related", "Edge cases", "Example")
+_SECTIONS = ("Formula", "Symbols", "Use", "Related", "Edge cases", "Example")
 
 
 def describe(metric: type[BaseMetric]) -> MetricDescription:
-    """Split the docstring of a metric: a summary, further paragraphs, "Formula: ...", "Use: ...",
-    "Related: ...", "Edge cases: ...", "Example: ..." and the code of the example.
+    """Split the docstring of a metric: a summary, further paragraphs, "Formula: ...",
+    "Symbols: ...", "Use: ...", "Related: ...", "Edge cases: ...", "Example: ..." and the code of
+    the example.
     """
     text, _, code = inspect.cleandoc(metric.__doc__ or "").partition("\n>>> ")
     sections = dict.fromkeys(_SECTIONS, "")
@@ -82,6 +84,7 @@ def describe(metric: type[BaseMetric]) -> MetricDescription:
         plain[0],
         "\n\n".join(plain[1:]),
         formula=sections["Formula"],
+        symbols=_capitalize(sections["Symbols"]),
         use=_capitalize(sections["Use"]),
         edge_cases=_capitalize(sections["Edge cases"]),
         example=_capitalize(sections["Example"]),

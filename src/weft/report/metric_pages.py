@@ -99,7 +99,9 @@ def metric_page(metric: type[BaseMetric]) -> str:
     lines += _other_names(metric)
     if description.formula:
         lines += ["```math", description.formula, "```", ""]
-        lines += ["The [notation](README.md#notation) explains the symbols.", ""]
+        others = "the other" if description.symbols else "the"
+        notation = f"The [notation](README.md#notation) explains {others} symbols."
+        lines += [f"{description.symbols} {notation}".strip(), ""]
     if description.definition:
         lines += [description.definition, ""]
     if description.use:

@@ -203,7 +203,9 @@ class ShannonEntropy(_Spread):
 
     higher_is_better = True
     bounds: Bounds = (0.0, None)
-    undefined = "nothing is recommended, or the entropy is normalized and the catalogue has one item"
+    undefined = (
+        "nothing is recommended, or the entropy is normalized and the catalogue has one item"
+    )
     reference = (
         "Shannon (1948), A mathematical theory of communication, "
         "doi 10.1002/j.1538-7305.1948.tb01338.x"
