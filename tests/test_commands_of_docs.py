@@ -230,7 +230,7 @@ def test_commands_with_torchrun_run(tmp_path):
 @pytest.mark.slow
 def test_the_workflow_of_the_page_runs(tmp_path):
     """The steps of the GitHub workflow that evaluate, in a shell."""
-    page = "docs/guide/command-line.md"
+    page = "docs/guide/gate-a-release.md"
     (workflow,) = (block for _, block in find_blocks(page) if "runs-on:" in block)
     steps = YAML(typ="safe").load(workflow)["jobs"]["quality"]["steps"]
     (script,) = (step["run"] for step in steps if "weft evaluate" in step.get("run", ""))
