@@ -123,7 +123,7 @@ def cli_options():
 
 # Flags of other programs that the pages name.
 OTHER_FLAGS = {
-    *("--no-deps", "--nproc-per-node", "--devices", "--durations", "--index-url"),
+    *("--no-deps", "--outdated", "--nproc-per-node", "--devices", "--durations", "--index-url"),
     *("--rounds", "--sizes", "--tools"),  # of python -m benchmarks
     *("--install-completion", "--show-completion", "--version", "--help", "--debug"),
 }
