@@ -7,6 +7,9 @@ which `sphinx-build -W` turns into an error.
 
 from __future__ import annotations
 
+import itertools
+import re
+
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
@@ -14,6 +17,7 @@ from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
 
 logger = logging.getLogger(__name__)
+_BAR = re.compile(r"<mo[^>]*>&#x0007C;</mo>")
 
 
 def visit_math(translator: HTML5Translator, node: nodes.math) -> None:
@@ -39,7 +43,18 @@ def _convert(node: nodes.Element, *, display: str) -> str:
         return ""
     if "\\" in formula:
         logger.warning("formula %r has an unknown command", latex, location=node)
-    return formula
+    return _pair_bars(formula)
+
+
+def _pair_bars(formula: str) -> str:
+    """Mark the bars of sizes and absolute values as opening and closing ones.
+
+    A browser sets a bar without a form like a relation, with space on both sides. Bars of the
+    formulas are not nested."""
+    forms = itertools.cycle(("prefix", "postfix"))
+    return _BAR.sub(
+        lambda bar: f'<mo stretchy="false" form="{next(forms)}">&#x0007C;</mo>', formula
+    )
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
