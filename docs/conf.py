@@ -20,9 +20,11 @@ copyright = author  # noqa: A001 - Sphinx's name
 release = version = weft.__version__
 
 extensions = [
+    "accessible",
     "docstrings",
     "generated",
     "mathml",
+    "search_terms",
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
@@ -55,6 +57,7 @@ autodoc_mock_imports = ["lightning"]
 html_theme = "furo"
 html_title = f"Weft {release}"
 html_static_path = ["_static"]
+html_favicon = "_static/favicon.svg"
 html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False

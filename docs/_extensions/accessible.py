@@ -1,0 +1,44 @@
+"""Sphinx extension: HTML that screen readers and keyboards handle.
+
+- Code blocks and tables that scroll can be focused, so that the arrow keys scroll them.
+- Signatures with a parameter per line are no definition lists without terms.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+_SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.S)
+_TAGS = {
+    "<dl>": '<span class="sig-lines">',
+    "</dl>": "</span>",
+    "<dd>": '<span class="sig-line">',
+    "</dd>": "</span>",
+}
+_TAG = re.compile("|".join(_TAGS))
+
+
+def adapt_page(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document
+) -> None:
+    """Change the HTML of a page before it is written."""
+    body = context.get("body")
+    if not body:
+        return
+    body = body.replace("<pre>", '<pre tabindex="0">')
+    body = body.replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
+    context["body"] = _SIGNATURE.sub(_replace_lists, body)
+
+
+def _replace_lists(signature: re.Match[str]) -> str:
+    return _TAG.sub(lambda tag: _TAGS[tag[0]], signature[0])
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the change, after those of the theme."""
+    app.connect("html-page-context", adapt_page, priority=900)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
