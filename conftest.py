@@ -1,5 +1,6 @@
 """Set-up of all tests: examples in docstrings and documents, parallel processes, the fast tier."""
 
+import gc
 import os
 import re
 import shutil
