@@ -793,3 +793,18 @@ assert isinstance(torchmetrics.MetricCollection([weft.metrics.nDCG(k=1)]), torch
 assert "torchmetrics.functional" in sys.modules and torchmetrics.__version__
 """
     subprocess.run([sys.executable, "-c", f"import torch{code}"], check=True, timeout=120)
+
+
+@pytest.mark.slow
+def test_modules_of_torchmetrics_are_imported_after_weft():
+    """Each once, although the package is executed only now."""
+    code = """
+import weft
+weft.metrics.nDCG(k=1)
+from torchmetrics.retrieval import RetrievalMAP
+import torchmetrics.retrieval.base
+assert issubclass(RetrievalMAP, torchmetrics.retrieval.base.RetrievalMetric)
+assert issubclass(torchmetrics.RetrievalMAP, RetrievalMAP)
+assert torchmetrics.retrieval.__spec__.origin.endswith("__init__.py")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
