@@ -475,7 +475,7 @@ def test_check_shows_what_unknown_items_cost():
     (finding,) = (one for one in report.findings if one.kind == "items-outside-catalogue")
     treated = {effect.treatment: effect.treated for effect in finding.effects}
     assert treated == {
-        "catalogue widened by them": 0.5,
+        "items added to the catalogue": 0.5,
         "rows of lists dropped": 1,
         "unknown_items='miss'": 0.5,
     }

@@ -92,9 +92,9 @@ def check(
     [('short-lists', 1)]
     >>> effect = checked.findings[0].effects[0]
     >>> (effect.treatment, effect.metric, effect.value, effect.treated)
-    ('users with short lists left out', 'MRR@2', 0.75, 0.5)
+    ('without users with short lists', 'MRR@2', 0.75, 0.5)
     """
-    check_type("name", name, str, "the name of the lists, a text")
+    check_type("name", name, str, "the name of the lists as text")
     return check_models(
         {name: source}, truth, train=train, items=items, metrics=metrics, top_k=top_k, **options
     )
@@ -149,10 +149,10 @@ def _check_names(sources: Mapping[str, Any], options: CheckOptions) -> None:
         hint = did_you_mean(option, CheckOptions.__annotations__)
         raise UnknownParameter(f"weft.check has no argument {option!r}.{hint}", setting=option)
     if not sources:
-        raise SettingError("there is nothing to check.")
+        raise SettingError("there are no lists to check; give a source.")
     for name in sources:
         if name in ("truth", "train", "items", "ids"):
-            raise SettingError(f"a model cannot be called {name!r}; give it another name.")
+            raise SettingError(f"{name!r} cannot be the name of a model; choose another name.")
 
 
 def _split_options(options: CheckOptions, train: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -173,7 +173,7 @@ def _check_model(
     finding can hide another.
     """
     name = data.lists.where
-    begin(f"looking at {name}")
+    begin(f"checking {name}")
     resolved = settings.resolve(data.available)
     repaired, drafts = _check_rows(data, resolved)
     begin(f"evaluating {name}")
@@ -190,7 +190,7 @@ def _check_model(
     evaluator = EffectEvaluator(repaired, leave_metrics_out(settings, failures), values)
     findings = []
     for draft in drafts:
-        begin(f"{name}: trying {draft.kind}")
+        begin(f"{name}: measuring the effect of {draft.kind}")
         findings.append(evaluator.complete(draft))
     return findings, values, any(draft.severity == "error" for draft in drafts)
 

@@ -142,7 +142,7 @@ def _block(finding: Finding, refused: Sequence[str]) -> str:
         lines.append(f"{_INDENT}  ... and {hidden:,} more")
     lines += [_INDENT + line for line in _effects(finding, refused)]
     if finding.remark:
-        lines += _wrapped(f"Effect: none to show, {finding.remark}.")
+        lines += _wrapped(f"Effect: not shown, because {finding.remark}.")
     lines += _wrapped(f"Fix: {finding.fix}")
     return "\n".join(lines)
 
@@ -161,13 +161,17 @@ _COUNTS_NO_EXAMPLES = {
 def _summary(checked: CheckReport) -> str:
     counts = [len(checked.of(severity)) for severity in SEVERITIES]
     if not any(counts):
-        return "Nothing suspicious was found."
+        return "No problems found."
     shown = ", ".join(
         f"{count} {severity}{'' if count == 1 else 's'}"
         for count, severity in zip(counts, SEVERITIES)
         if count
     )
-    refused = f"\nweft evaluate refuses: {', '.join(checked.refused)}." if checked.refused else ""
+    refused = (
+        f"\nweft evaluate raises an error for: {', '.join(checked.refused)}."
+        if checked.refused
+        else ""
+    )
     return f"{shown}.{refused}"
 
 
@@ -194,7 +198,7 @@ def _effects(finding: Finding, refused: Sequence[str]) -> list[str]:
         own = {(effect.metric, effect.treatment): effect for effect in effects}
         treatments = list(dict.fromkeys(treatment for _, treatment in own))
         is_repaired = finding.severity != "error" and model in refused
-        head = (model * has_several_models, "errors repaired" if is_repaired else "as it is")
+        head = (model * has_several_models, "errors repaired" if is_repaired else "as given")
         tables = [_effect_table(head, own, treatments)]
         if max(map(len, tables[0])) > _WIDTH - len(_INDENT):  # side by side is too wide
             tables = [_effect_table(head, own, [treatment]) for treatment in treatments]
@@ -209,7 +213,7 @@ def _effect_table(
     rows = [(*head, *treatments)]
     for metric in dict.fromkeys(metric for metric, _ in own):
         effects = [own[metric, treatment] for treatment in treatments]
-        before = "refused" if effects[0].value is None else _number(effects[0].value)
+        before = "error" if effects[0].value is None else _number(effects[0].value)
         rows.append(
             (metric, before, *(f"{_number(effect.treated)}{_change(effect)}" for effect in effects))
         )

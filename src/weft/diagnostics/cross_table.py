@@ -78,12 +78,12 @@ def _check_lists(data: Inputs, settings: EvaluationSettings) -> list[DraftFindin
             "empty",
             "warning",
             lists.where,
-            "There is no recommendation.",
+            "There are no recommendations.",
             0,
             (),
             (),
-            "Give the model's lists.",
-            "nothing is recommended",
+            "Give the recommendation lists of the model.",
+            "there are no recommendations",
         )
         return [empty]
     for kind in KINDS:
@@ -114,7 +114,7 @@ def _users_without_list(
 ) -> DraftFinding | None:
     missing = exclude_ids(users, lists.users)
     other = "skip" if missing_lists == "zero" else "zero"
-    outcome = "count with an empty list" if missing_lists == "zero" else "are left out"
+    outcome = "count with an empty list" if missing_lists == "zero" else "are skipped"
     return draft_finding(
         "users-without-list",
         "warning",
@@ -123,8 +123,8 @@ def _users_without_list(
         message=f"{len(missing):,} of the {len(users):,} users of the truth have no list; they "
         f"{outcome}.",
         treatments=(Treatment(f"missing_lists={other!r}", settings={"missing_lists": other}),),
-        fix="Make lists for all users of the truth, or say missing_lists='skip' (--missing-lists "
-        "skip) if they are not to be served.",
+        fix="Create lists for all users of the truth, or set missing_lists='skip' "
+        "(--missing-lists skip) to leave these users out.",
     )
 
 
@@ -139,10 +139,11 @@ def _users_without_truth(lists: RawTable, users: pl.Series) -> DraftFinding | No
         "note",
         lists,
         others.to_frame("user"),
-        message=f"{len(others):,} of {len(lists.users):,} lists are of users who are not in the "
-        "truth; they count only for metrics of all lists, such as coverage.",
-        treatments=(Treatment("their lists left out", restrict),),
-        fix="Nothing, if coverage is to be that of all lists.",
+        message=f"{len(others):,} of {len(lists.users):,} lists belong to users who are not in "
+        "the truth; they count only in metrics of all lists, such as coverage.",
+        treatments=(Treatment("without their lists", restrict),),
+        fix="None needed if metrics such as coverage should include all lists; otherwise set "
+        "extra_users='skip' (--extra-users skip).",
     )
 
 
@@ -154,13 +155,13 @@ def _no_hits(lists: RawTable, truth: RawTable, threshold: float | None) -> Draft
         "no-hits",
         "warning",
         lists.where,
-        f"Not one of the {len(relevant):,} relevant items is in its user's list, at any depth.",
+        f"None of the {len(relevant):,} relevant items is in the list of its user, at any depth.",
         len(relevant),
         truth.examples(relevant),
         (),
-        "Look whether both files number users and items in the same way, and whether the lists "
-        "are of these users.",
-        remark="every metric of hits is 0 however it is treated",
+        "Check that both files use the same user and item ids, and that the lists belong to these "
+        "users.",
+        remark="every metric of hits is 0 in any case",
     )
 
 
@@ -174,7 +175,7 @@ def _seen_items(lists: RawTable, train: RawTable) -> DraftFinding | None:
         seen,
         message=f"recommended items are in their user's train ({users}).",
         treatments=(Treatment("mask_seen=True", settings={"mask_seen": True}),),
-        fix="mask_seen=True (--mask-seen) removes them and closes the lists up; or make the lists "
+        fix="Set mask_seen=True (--mask-seen) to remove them from the lists, or create the lists "
         "without them.",
     )
 
@@ -191,12 +192,13 @@ def _unknown_items(data: Inputs, train: RawTable) -> DraftFinding | None:
         "note",
         data.lists.where,
         f"{len(unknown):,} of the {len(truth.items):,} items of the truth "
-        f"({count_noun(len(rows), 'row')}) are neither in train nor in any list: they cannot be "
-        "hit.",
+        f"({count_noun(len(rows), 'row')}) are neither in train nor in any list, so they can "
+        "never be hits.",
         len(unknown),
         truth.examples(rows),
         (treatment,),
-        "Nothing, if these are new items; else look whether they are called by another id.",
+        "None needed if these are new items; otherwise check whether other files use different "
+        "ids for them.",
     )
 
 
@@ -223,9 +225,9 @@ def _popularity_mismatch(data: Inputs, train: RawTable, cutoffs: list[int]) -> D
     score = _correlate(in_lists, popularity)
     others = {name: _correlate(in_lists, change(popularity)) for name, change in _ORDERS.items()}
     best = max(others, key=lambda name: others[name])
-    relation = "do not follow the popularity of items in train"
+    relation = "are unrelated to the popularity of items in train"
     if score >= _UNRELATED:
-        relation = f"would follow the popularity of items in train better with item ids {best}"
+        relation = f"would agree better with the popularity in train if item ids were {best}"
         if others[best] < score + _MUCH_BETTER:
             return None
     if _correlate(in_truth, popularity) < _RELATED:
@@ -246,8 +248,8 @@ def _popularity_mismatch(data: Inputs, train: RawTable, cutoffs: list[int]) -> D
             )
             for name, change in _ORDERS.items()
         ),
-        "Look whether the ids of the items are in the order of the model's scores (items=). "
-        "Nothing, if the model avoids popular items.",
+        "Check that the item ids are in the order of the columns of the scores (items=). None "
+        "needed if the model avoids popular items.",
     )
 
 
@@ -293,6 +295,6 @@ def _never_recommended(
         never.to_frame("item"),
         message=f"{len(never):,} of the {len(items):,} items of the catalogue are in no "
         f"list{depth}.",
-        treatments=(Treatment("without a catalogue", lambda data: replace(data, items=None)),),
-        fix="Nothing; ItemCoverage and Gini measure it.",
+        treatments=(Treatment("without the catalogue", lambda data: replace(data, items=None)),),
+        fix="None needed; ItemCoverage and Gini measure this.",
     )

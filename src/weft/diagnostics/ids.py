@@ -27,7 +27,7 @@ def check_unreadable_ids(data: Inputs) -> Iterator[DraftFinding]:
             "error",
             table,
             table.without_ids,
-            message="rows have no user or no item.",
+            message="rows have no user id or no item id.",
             treatments=(Treatment("rows dropped"),),
             fix="Repair or remove these rows.",
         )
@@ -39,12 +39,12 @@ def check_unreadable_ids(data: Inputs) -> Iterator[DraftFinding]:
                 "fractional-ids",
                 "error",
                 table.where,
-                f"The {kind} ids are numbers with a fraction, such as {example}: pandas turns "
-                "integers into such numbers where one is missing.",
+                f"The {kind} ids are floating-point numbers, such as {example}; pandas converts "
+                "integers to floats if a value is missing.",
                 len(table.frame),
                 table.examples(table.frame),
                 (Treatment("ids converted to integers"),),
-                "Convert the column to integers before it is written: "
+                "Convert the column to integers before you write the file: "
                 f"frame[{kind!r}].astype('Int64').",
             )
 
@@ -67,12 +67,11 @@ def check_id_types(data: Inputs) -> Iterator[DraftFinding]:
             "id-types",
             "error",
             "ids",
-            f"T{join_words(descriptions)[1:]}; 1 and '1' are different ids, and nothing would "
-            "match.",
+            f"T{join_words(descriptions)[1:]}; 1 and '1' are different ids, so no ids would match.",
             len(descriptions),
             tuple(examples),
             (Treatment("ids converted to text"),),
-            "Write the ids of all files in one type.",
+            "Use the same type of ids in all files.",
         )
 
 
@@ -134,7 +133,7 @@ def check_spelling(data: Inputs) -> Iterator[DraftFinding]:
             }
         )
 
-    treatment = Treatment("ids spelled as in the truth", lambda data: data.map(respell))
+    treatment = Treatment("ids written as in the truth", lambda data: data.map(respell))
     for (name, kind), pairs in spellings.items():
         table = data.tables()[name]
         finding = draft_finding(
@@ -143,9 +142,9 @@ def check_spelling(data: Inputs) -> Iterator[DraftFinding]:
             table,
             pairs.rename({"old": kind, "new": "in the truth"}),
             message=f"{len(pairs):,} of {len(table.ids(kind)):,} {kind} ids are in the truth only "
-            "under another spelling (spaces, upper case, leading zeros, or '.0' at the end).",
+            "in a different spelling (spaces, upper case, leading zeros, or '.0' at the end).",
             treatments=(treatment,),
-            fix="Spell the ids of all files in the same way.",
+            fix="Use the same spelling of ids in all files.",
         )
         yield from drop_absent(finding)
 
@@ -161,11 +160,10 @@ def nothing_in_common(
         "nothing-in-common",
         severity,
         table.where,
-        f"Not one of its {len(first):,} {kind}s is among the {len(second):,} of truth.",
+        f"None of its {len(first):,} {kind}s is among the {len(second):,} {kind}s of the truth.",
         len(first),
         ({"where": table.where, kind: first[0]}, {"where": "truth", kind: second[0]}),
         (),
-        "Look whether both files are of the same data set and number users and items in the same "
-        "way.",
-        remark="nothing matches, so that there is nothing to compare with",
+        "Check that both files come from the same data set and use the same user and item ids.",
+        remark="no ids match",
     )

@@ -27,8 +27,8 @@ _TIE_RANGE = tuple(
     Treatment(f"ties={rule!r}", settings={"ties": rule}) for rule in ("pessimistic", "optimistic")
 )
 _FIX_SCORES = (
-    "Look whether this column is the model's score; ties='expected' gives the mean over all orders "
-    "of equal scores."
+    "Check that this column contains the scores of the model; ties='expected' gives the mean over "
+    "all orders of equal scores."
 )
 
 
@@ -58,7 +58,7 @@ def _check_lengths(
     low, middle, high = lengths.select(
         low=items.min(), middle=items.median(), high=items.max()
     ).row(0)
-    description = f"lengths run from {low} to {high}, half of them up to {middle:g}"
+    description = f"lengths range from {low} to {high}, with median {middle:g}"
     short = lengths.filter(pl.col("items") < max(cutoffs, default=0))
     if not len(short):
         return _uneven_lists(table, lengths, low, high, description)
@@ -74,10 +74,10 @@ def _check_lengths(
         "warning",
         table,
         short.sort("items", maintain_order=True),
-        message=f"{len(short):,} of {len(lengths):,} lists have fewer than {depth} items"
-        f"{f', {num_empty:,} of them none' if num_empty else ''}; {description}.",
+        message=f"{len(short):,} of {len(lengths):,} lists have fewer than {depth} "
+        f"items{f', {num_empty:,} of them none' if num_empty else ''}; {description}.",
         treatments=(treatment,),
-        fix=f"Ask for lists of at least {depth} items, or for smaller cut-offs; positions beyond "
+        fix=f"Create lists of at least {depth} items, or use smaller cut-offs; positions beyond "
         "the end of a list count as misses.",
     )
 
@@ -113,8 +113,8 @@ def _uneven_lists(
         f"The longest list has {longest} items, the shortest {shortest}; {description}.",
         int((lengths["items"] > shortest).sum()),
         table.examples(lengths.sort("items", descending=True, maintain_order=True)),
-        (Treatment(f"all lists cut at {shortest}", cut),),
-        "Nothing for metrics at a cut-off; those that read whole lists favour long ones.",
+        (Treatment(f"all lists cut to {shortest} items", cut),),
+        "None needed for metrics with a cut-off; metrics of whole lists favour longer lists.",
     )
 
 
@@ -141,7 +141,8 @@ def _ranks_not_from_1(table: RawTable, spans: pl.DataFrame) -> DraftFinding | No
         message=f"The ranks of {len(odd):,} of {len(spans):,} lists do not start at 1, but at "
         f"{' to '.join(dict.fromkeys(starts[:1] + starts[-1:]))}; only their order counts.",
         treatments=(Treatment("ranks from 1"),),
-        fix="Nothing, if ranks count from 0; else look whether the first rows are missing.",
+        fix="None needed if ranks count from 0; otherwise check whether the first rows are "
+        "missing.",
     )
 
 
@@ -153,15 +154,15 @@ def _gaps_in_ranks(table: RawTable, spans: pl.DataFrame) -> DraftFinding | None:
         "gaps-in-ranks",
         "warning",
         table.where,
-        f"The ranks of {len(gaps):,} of {len(spans):,} lists have gaps or fractions; the lists "
-        "close up over them.",
+        f"The ranks of {len(gaps):,} of {len(spans):,} lists have gaps or fractions; only their "
+        "order counts.",
         len(gaps),
         tuple(
             {"user": row[0], "ranks": f"{row[1]:g} to {row[2]:g}", "items": row[3]}
             for row in gaps.head(MAX_EXAMPLES).iter_rows()
         ),
         (leave_users_out("users with gaps", gaps["user"]),),
-        "Look whether rows are missing, or were taken out after the ranks were given.",
+        "Check whether rows are missing or were removed after the ranks were assigned.",
     )
 
 
@@ -180,13 +181,13 @@ def _ranks_against_scores(table: RawTable, num_lists: int) -> DraftFinding | Non
         "ranks-against-scores",
         "warning",
         table.where,
-        f"{count:,} of {num_lists:,} lists have an item with a higher score than the one ranked "
-        "before it; lists with both are ranked by rank.",
+        f"{count:,} of {num_lists:,} lists have an item with a higher score than the item ranked "
+        "before it; lists with both columns are ordered by rank.",
         count,
         table.examples(wrong),
-        (Treatment("ranked by score", rank_by_score),),
-        "Leave out the column that does not give the order (a score may also be a distance, the "
-        "lowest first).",
+        (Treatment("ordered by score", rank_by_score),),
+        "Remove the column that does not give the order. If the score is a distance, lower values "
+        "are better.",
     )
 
 
@@ -206,11 +207,11 @@ def _check_scores(table: RawTable, cutoffs: list[int]) -> list[DraftFinding]:
     elif cutoffs:
         ties = _ties(table, constant["user"], cutoffs)
     message = (
-        f"{len(constant):,} of {len(spans):,} lists have one score for all their items: their "
-        "order is chance."
+        f"{len(constant):,} of {len(spans):,} lists have the same score for all items: their "
+        "order is arbitrary."
     )
     if len(levels) == 1:
-        message = f"All scores are {levels[0]:g}: the order of each list is chance."
+        message = f"All scores are {levels[0]:g}: the order of each list is arbitrary."
     constant_scores = draft_finding(
         "constant-scores",
         "warning",
@@ -228,8 +229,8 @@ def _two_scores(table: RawTable, levels: pl.Series) -> DraftFinding:
         "two-scores",
         "warning",
         table.where,
-        f"All {table.rows:,} scores are {levels[0]:g} or {levels[1]:g}: these look like labels, "
-        "not like scores.",
+        f"All {table.rows:,} scores are {levels[0]:g} or {levels[1]:g}: these look like labels "
+        "rather than scores.",
         len(table.frame),
         table.examples(table.frame),
         _TIE_RANGE,
@@ -251,15 +252,15 @@ def _rising_scores(table: RawTable, spans: pl.DataFrame) -> DraftFinding | None:
         "rising-scores",
         "warning",
         table.where,
-        f"The rows of {len(rising):,} of {len(several):,} lists are sorted by rising score: is the "
-        "lowest the best, as with distances?",
+        f"The rows of {len(rising):,} of {len(several):,} lists are sorted by ascending score, as "
+        "if lower scores were better (distances).",
         len(rising),
         tuple(
             {"user": row[0], "scores": f"{row[1]:g} to {row[2]:g}"}
             for row in rising.head(MAX_EXAMPLES).iter_rows()
         ),
-        (Treatment("the lowest score first", negate),),
-        "Give the negative of a distance as the score, or a rank.",
+        (Treatment("lowest score first", negate),),
+        "If lower scores are better, give the negative of the score, or a rank.",
     )
 
 
@@ -282,11 +283,11 @@ def _ties(table: RawTable, constant: pl.Series, cutoffs: list[int]) -> DraftFind
         "warning",
         table.where,
         f"{users:,} of {len(table.users):,} lists have equal scores among their first {depth + 1} "
-        f"items, {at_cut:,} of them across {cut}.",
+        f"items, {at_cut:,} of them at {cut}.",
         users,
         table.examples(tied),
         _TIE_RANGE,
-        "Give scores with all their digits, or say ties='expected' (--ties expected), the mean "
+        "Write scores with full precision, or set ties='expected' (--ties expected) for the mean "
         "over all orders.",
     )
 
@@ -313,7 +314,7 @@ def _same_lists(table: RawTable, depth: int) -> DraftFinding | None:
         count,
         tuple({"item": item} for item in items[:MAX_EXAMPLES]),
         (),
-        "Nothing, if this is a model without personalisation such as most-popular; else look "
-        "at how the lists were joined.",
+        "None needed if the model is not personalised, such as most-popular; otherwise check how "
+        "the lists were joined.",
         remark="there are no other lists to compare with",
     )

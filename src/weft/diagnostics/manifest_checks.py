@@ -48,8 +48,8 @@ def check_origins(origins: Origins) -> Iterator[DraftFinding]:
         yield _origin_draft_finding(
             "split-manifest",
             "truth",
-            f"The data were split by {manifest.describe()}; {parts}, unchanged since.",
-            "Nothing; state the split with the numbers.",
+            f"The data were split by {manifest.describe()}; {parts}. The files are unchanged.",
+            "None needed; report the split together with the results.",
             severity="note",
         )
 
@@ -61,16 +61,17 @@ def _wrong_files(origins: Origins) -> Iterator[DraftFinding]:
             yield _origin_draft_finding(
                 "changed-since-split",
                 name,
-                f"{file} is not the file that {origin.manifest.path.name} describes: its digest "
-                f"differs. It was {origin.part} of a split by {origin.manifest.describe()}.",
-                "Split again, or remove the manifest if the change is meant.",
+                f"{file} has changed since {origin.manifest.path.name} was written: its digest "
+                f"differs. It was the {origin.part} set of a split by "
+                f"{origin.manifest.describe()}.",
+                "Split again, or remove the manifest if the change is intended.",
             )
         is_right = origin.part == "train" if name == "train" else origin.part != "train"
         if not is_right:
             yield _origin_draft_finding(
                 "wrong-part",
                 name,
-                f"{file} is the {origin.part} part of its split, and is given as {name}.",
+                f"{file} is the {origin.part} set of its split, but is given as {name}.",
                 "Give train as train, and validation or test as truth.",
             )
 
@@ -83,9 +84,9 @@ def _wrong_pairs(origins: Origins) -> Iterator[DraftFinding]:
         yield _origin_draft_finding(
             "parts-of-two-splits",
             "truth",
-            f"{truth.entry['file']} and {train.entry['file']} are of different splits or folds, so "
-            "that train may have rows of the truth.",
-            "Give truth and train of one split, and of the same fold.",
+            f"{truth.entry['file']} and {train.entry['file']} come from different splits or "
+            "folds, so train may contain rows of the truth.",
+            "Give truth and train of the same split and fold.",
         )
         return
     last, first = train.entry.get("last"), truth.entry.get("first")
@@ -96,7 +97,7 @@ def _wrong_pairs(origins: Origins) -> Iterator[DraftFinding]:
             "train",
             f"{truth.manifest.path.name} records a split at one point in time, but train ends at "
             f"{last} and truth begins at {first}.",
-            "Split again: Weft does not write such a manifest.",
+            "Split again: the files or the manifest were changed.",
         )
 
 
@@ -104,5 +105,13 @@ def _origin_draft_finding(
     kind: str, where: str, message: str, fix: str, *, severity: str = "warning"
 ) -> DraftFinding:
     return DraftFinding(
-        kind, severity, where, message, 1, (), (), fix, remark="it changes no value by itself"
+        kind,
+        severity,
+        where,
+        message,
+        1,
+        (),
+        (),
+        fix,
+        remark="it does not change the metrics by itself",
     )

@@ -137,7 +137,8 @@ def read(data: Any, where: str, *, use: str) -> RawTable:
         raise InputError(
             f"{where} is a {type(data).__name__}; weft.check reads recommendation lists: a file, "
             "a polars or pandas frame (user, item, and a score or a rank), {user: [items]} or "
-            "{user: {item: score}}. For scores, see the notes of weft.evaluate."
+            "{user: {item: score}}. Scores are checked by weft.evaluate, which adds notes to the "
+            "result."
         )
     matrix = read_interactions(data, where)
     num_rows, width = matrix.shape or (matrix.num_rows, None)

@@ -18,7 +18,7 @@ from weft.diagnostics.what_if import (
     drop_absent,
 )
 
-_REPEATS = "rows repeat the user and item of an earlier row"
+_REPEATS = "rows repeat the user and the item of an earlier row"
 
 
 def _finite(column: str) -> pl.Expr:
@@ -135,9 +135,9 @@ def _beyond_precision(kind: str, table: RawTable, advice: str = "") -> DraftFind
         "error",
         table,
         table.imprecise,
-        message=f"{numbers} are whole numbers beyond 2**53, which float64 cannot tell apart.",
+        message=f"{numbers} are integers beyond 2**53, which float64 cannot represent exactly.",
         treatments=(Treatment(f"{numbers} rounded to float64"),),
-        fix=f"Scale the {numbers} down{advice}.",
+        fix=f"Rescale the {numbers}{advice}.",
     )
 
 
@@ -153,8 +153,8 @@ def check_truth_rows(truth: RawTable, threshold: float | None) -> list[DraftFind
         "not-finite-ratings",
         truth,
         Treatment("rows dropped"),
-        repair_with("counted as rated 1", repair_train(truth)),
-        fix="Give each row a rating, or leave the column out: without it every row is relevant.",
+        repair_with("with the rating 1", repair_train(truth)),
+        fix="Give each row a rating, or remove the column; without ratings, every row is relevant.",
     )
     is_negative = _finite("rating") & (pl.col("rating") < 0) & (threshold is None)
     negative = draft_finding(
@@ -162,12 +162,12 @@ def check_truth_rows(truth: RawTable, threshold: float | None) -> list[DraftFind
         "error",
         truth,
         truth.frame.filter(is_negative),
-        message="ratings are below 0, and there is no threshold that says what they mean.",
+        message="ratings are negative, and there is no relevance threshold.",
         treatments=(
-            Treatment("counted as rated 0, not relevant"),
+            Treatment("with the rating 0 (not relevant)"),
             repair_with("rows dropped", negative="drop"),
         ),
-        fix="Give relevance_threshold (--relevance-threshold), or remove these rows.",
+        fix="Set relevance_threshold (--relevance-threshold), or remove these rows.",
     )
     repetitions = draft_finding(
         "duplicates-in-truth",
@@ -176,7 +176,7 @@ def check_truth_rows(truth: RawTable, threshold: float | None) -> list[DraftFind
         truth.repetitions,
         message=f"{_REPEATS}.",
         treatments=(Treatment("keep-best"), repair_with("keep-worst", duplicates="worst")),
-        fix="Keep one row per user and item: the best, or the last in time.",
+        fix="Keep one row per user and item, such as the highest rating or the latest row.",
     )
     return drop_absent(
         not_finite, _beyond_precision("ratings-beyond-precision", truth), negative, repetitions
@@ -189,9 +189,9 @@ def check_train_rows(train: RawTable) -> list[DraftFinding]:
     not_finite = _not_finite(
         "not-finite-ratings",
         train,
-        Treatment("rows kept as seen"),
+        Treatment("rows kept"),
         Treatment("rows dropped", lambda data: replace(data, train=rest)),
-        fix="Give each row a rating, or leave the column out: train says what was seen.",
+        fix="Give each row a rating, or remove the column; metrics of train need no ratings.",
     )
     repetitions = draft_finding(
         "duplicates-in-train",
@@ -199,9 +199,9 @@ def check_train_rows(train: RawTable) -> list[DraftFinding]:
         train,
         train.repetitions,
         message=f"{_REPEATS}; each pair counts once.",
-        treatments=(Treatment("each pair once"),),
-        fix="Nothing, if users may interact with an item several times; popularity counts users "
-        "here, not events.",
+        treatments=(Treatment("each pair counted once"),),
+        fix="None needed if users can interact with an item several times; popularity counts "
+        "users, not events.",
     )
     return drop_absent(
         not_finite, _beyond_precision("ratings-beyond-precision", train), repetitions
@@ -214,7 +214,10 @@ def check_list_rows(lists: RawTable) -> list[DraftFinding]:
     dropped = Treatment("rows dropped")
     name = "kept at their rank" if has_ranks else "ranked last"
     kept = _repair_treatment(name, lists, not_finite="last")
-    fix = "Find out why the model has no {} there; leave these rows out, or give them a number."
+    fix = (
+        "Find out why the model has no {} for these rows, and remove the rows or give them a "
+        "number."
+    )
     not_finite_scores = _not_finite(
         "not-finite-scores", lists, dropped, kept, fix=fix.format("score")
     )
@@ -225,13 +228,14 @@ def check_list_rows(lists: RawTable) -> list[DraftFinding]:
         "error",
         lists,
         lists.repetitions,
-        message=f"rows repeat an item in their list ({users}).",
+        message=f"rows repeat an item of the same list ({users}).",
         treatments=(
             Treatment("keep-best"),
             _repair_treatment("keep-worst", lists, duplicates="worst"),
         ),
-        fix="duplicates='keep-best' (--duplicates keep-best) goes on with the best of each, and "
-        "'miss' leaves the other positions empty; look for a join that doubles rows.",
+        fix="Look for a join that duplicates rows. duplicates='keep-best' (--duplicates "
+        "keep-best) keeps the best position of each item, and 'miss' counts the other positions "
+        "as misses.",
     )
     return drop_absent(
         not_finite_scores,
@@ -255,12 +259,12 @@ def _repeated_ranks(lists: RawTable) -> DraftFinding | None:
         "error",
         lists,
         rows.filter(_repeated(["user", "rank"])),
-        message="rows have a rank that another item of the same user has, too.",
+        message="rows have the same rank as another item of the same user.",
         treatments=(
             Treatment(f"equal ranks by {order}"),
             _repair_treatment("equal ranks in reverse", lists, equal_ranks="reverse"),
         ),
-        fix="Give each item of a list a rank of its own, or give scores instead of ranks.",
+        fix="Give each item of a list a different rank, or give scores instead of ranks.",
     )
 
 
@@ -274,11 +278,11 @@ def check_catalogue(data: Inputs) -> Iterator[DraftFinding]:
             "duplicates-in-items",
             "error",
             "items",
-            f"{len(repetitions):,} items are in the catalogue more than once.",
+            f"{len(repetitions):,} items occur more than once in the catalogue.",
             len(repetitions),
             tuple({"item": item} for item in repetitions.head(MAX_EXAMPLES)),
             (Treatment("each item once"),),
-            "Write each item once.",
+            "List each item once.",
         )
     for table in data.tables().values():
         is_lists = table is data.lists
@@ -295,7 +299,10 @@ def _outside_catalogue(
         is_this = other.where == table.where
         return other.with_frame(other.frame.filter(is_known)) if is_this else other
 
-    fix = "Give the whole catalogue, or leave it out: it is then every item that occurs."
+    fix = (
+        "Give the complete catalogue, or none; without a catalogue, it consists of all items "
+        "that occur in the data."
+    )
     empty: tuple[Treatment, ...] = ()
     if are_lists:
         fix += " If a model invents items, unknown_items='miss' counts them as misses."
@@ -314,7 +321,7 @@ def _outside_catalogue(
         message=f"rows ({count_noun(rows['item'].n_unique(), 'item')}) are not in the catalogue "
         f"of {items.n_unique():,} items.",
         treatments=(
-            Treatment("catalogue widened by them"),
+            Treatment("items added to the catalogue"),
             Treatment(f"rows of {table.where} dropped", lambda data: data.map(restrict)),
             *empty,
         ),

@@ -37,12 +37,12 @@ def check_truth(truth: RawTable, threshold: float | None, empty_users: str) -> l
             "empty",
             "warning",
             "truth",
-            "There is no row.",
+            "There are no rows.",
             0,
             (),
             (),
-            "Give the held-out interactions.",
-            "there is no user to evaluate",
+            "Give the test interactions.",
+            "there are no users to evaluate",
         )
         return [empty]
     return drop_absent(
@@ -64,9 +64,9 @@ def _zero_ratings(truth: RawTable) -> DraftFinding | None:
         "note",
         truth,
         truth.frame.filter(is_zero),
-        message="rows are rated 0 and so are not relevant.",
-        treatments=(Treatment("counted as rated 1", rate_as_one),),
-        fix="Nothing, if 0 means that the item was shown and not wanted.",
+        message="rows have the rating 0 and are not relevant.",
+        treatments=(Treatment("with the rating 1", rate_as_one),),
+        fix="None needed if 0 means that the user rejected the item.",
     )
 
 
@@ -81,13 +81,13 @@ def _graded_truth(truth: RawTable) -> DraftFinding | None:
         "graded-truth",
         "note",
         "truth",
-        f"Ratings run from {levels[0]:g} to {levels[-1]:g}, and without a threshold every rated "
-        f"item is relevant: {len(low):,} of {truth.rows:,} rows are rated below {high:g}.",
+        f"Ratings range from {levels[0]:g} to {levels[-1]:g}, and without a threshold every rated "
+        f"item is relevant: {len(low):,} of {truth.rows:,} rows have a rating below {high:g}.",
         len(low),
         truth.examples(low),
         (Treatment(f"relevance_threshold={high:g}", settings={"relevance_threshold": high}),),
-        f"Nothing, if a low rating is still a hit; else relevance_threshold={high:g} "
-        f"(--relevance-threshold {high:g}).",
+        "None needed if items with low ratings are relevant; otherwise set "
+        f"relevance_threshold={high:g} (--relevance-threshold {high:g}).",
     )
 
 
@@ -97,7 +97,7 @@ def _users_without_relevant_items(
     with_relevant = truth.frame.filter(is_relevant(threshold))["user"].unique()
     without = exclude_ids(truth.users, with_relevant)
     other = "zero" if empty_users == "skip" else "skip"
-    outcome = "are left out" if empty_users == "skip" else "count as 0"
+    outcome = "are skipped" if empty_users == "skip" else "count as 0"
     return draft_finding(
         "users-without-relevant-items",
         "note" if len(with_relevant) else "warning",
@@ -106,7 +106,7 @@ def _users_without_relevant_items(
         message=f"{len(without):,} of {len(truth.users):,} users have no relevant item; they "
         f"{outcome}.",
         treatments=(Treatment(f"empty_users={other!r}", settings={"empty_users": other}),),
-        fix="Nothing, if that is meant; lower the threshold if too many users are left out.",
+        fix="None needed if this is intended; lower the threshold if too many users are skipped.",
     )
 
 
@@ -133,10 +133,10 @@ def _train_in_truth(truth: RawTable, train: RawTable) -> DraftFinding | None:
         "warning",
         truth,
         both,
-        message="rows are in train, too: a model has seen what it is asked for, and if seen items "
-        "are masked they can never be hit.",
+        message="rows are also in train: the model was trained on them, and if seen items are "
+        "masked, they can never be hits.",
         treatments=(Treatment("removed from truth", remove),),
-        fix="Split again, so that no interaction is on both sides; or remove repeated interactions "
+        fix="Split again so that no interaction is in both sets, or remove repeated interactions "
         "from the truth.",
     )
 
@@ -151,11 +151,11 @@ def _cold_items(truth: RawTable, train: RawTable) -> DraftFinding | None:
         "note",
         "truth",
         f"{len(cold):,} of {len(truth.items):,} items ({count_noun(len(rows), 'row')}) are not in "
-        "train: most models cannot recommend them.",
+        "train; most models cannot recommend them.",
         len(cold),
         truth.examples(rows),
         (treatment,),
-        "Nothing, if new items are part of the task; state it with the numbers.",
+        "None needed if new items are part of the task; report this together with the results.",
     )
 
 
@@ -166,10 +166,10 @@ def _users_without_train(truth: RawTable, train: RawTable) -> DraftFinding | Non
         "note",
         truth,
         new.to_frame("user"),
-        message=f"{len(new):,} of {len(truth.users):,} users have no row in train: nothing was "
-        "known about them.",
-        treatments=(leave_users_out("users without train", new),),
-        fix="Nothing, if new users are part of the task.",
+        message=f"{len(new):,} of {len(truth.users):,} users have no rows in train, so the model "
+        "knows nothing about them.",
+        treatments=(leave_users_out("these users", new),),
+        fix="None needed if new users are part of the task.",
     )
 
 
@@ -177,7 +177,7 @@ def rows_of_items(truth: RawTable, items: pl.Series) -> tuple[pl.DataFrame, Trea
     """Return the truth's rows of some items, and the treatment that removes them."""
     is_of_items = pl.col("item").is_in(items.implode())
     treatment = Treatment(
-        "their rows removed from truth",
+        "without these rows",
         lambda data: _replace_truth(data, truth.with_frame(truth.frame.filter(~is_of_items))),
     )
     return truth.frame.filter(is_of_items), treatment
@@ -204,13 +204,12 @@ def check_time(truth: RawTable, train: RawTable, *, is_random: bool) -> list[Dra
         "timestamps-of-two-kinds",
         "note",
         "train",
-        f"Timestamps are {in_train} in train and {in_truth} in truth, so that their order is "
-        "unknown.",
+        f"Timestamps are {in_train} in train but {in_truth} in truth, so they cannot be compared.",
         len(train.frame),
         (),
         (),
-        "Write the time in the same way in both files.",
-        remark="times cannot be compared",
+        "Use the same type of timestamps in both files.",
+        remark="timestamps cannot be compared",
     )
     return [unknown]
 
@@ -227,10 +226,10 @@ def _train_after_truth(truth: RawTable, train: RawTable, severity: str) -> Draft
         train,
         late,
         message="rows are later than the first truth row of their user "
-        f"({count_noun(len(users), 'user')}): the model may have learned from the future of those "
-        "it is tested on.",
+        f"({count_noun(len(users), 'user')}): the model may have been trained on the future of "
+        "its test users.",
         treatments=(leave_users_out("these users", users),),
-        fix="Split each user's history by time, or say that the split is random.",
+        fix="Split the interactions of each user by time, or report that the split is random.",
     )
 
 
@@ -243,15 +242,15 @@ def _overlap_in_time(truth: RawTable, train: RawTable) -> DraftFinding | None:
         "note",
         train,
         train.frame.filter(pl.col("timestamp") > first),
-        message="rows are later than the first row of the truth: other users' future is in train. "
-        f"{len(later):,} of {truth.rows:,} truth rows are later than all of train.",
+        message="rows are later than the first row of the truth, so train contains the future of "
+        f"other users. {len(later):,} of {truth.rows:,} truth rows are later than all of train.",
         treatments=(
             Treatment(
-                "only truth later than train",
+                "only truth after train",
                 lambda data: _replace_truth(data, replace(truth, frame=later, all_users=None)),
             ),
         ),
-        fix="Nothing, if users are split one by one; split at one point in time to come close to a "
-        "system that runs.",
+        fix="None needed if each user is split separately; a split at one point in time is closer "
+        "to a system in production.",
         remark="" if len(later) else "no truth row is later than all of train",
     )

@@ -124,8 +124,8 @@ class MetricFailure:
             1,
             (),
             (),
-            "Choose other parameters of the metric or other metrics, or repair the data; the other "
-            "findings are without it.",
+            "Choose other parameters or metrics, or repair the data; the other findings are "
+            "computed without this metric.",
             remark="the metric has no value",
         )
 
@@ -157,7 +157,7 @@ class Treatment:
 
 def leave_users_out(description: str, users: pl.Series) -> Treatment:
     """Return the treatment that removes users from lists and truth."""
-    return Treatment(f"{description} left out", lambda data: data.filter_users(users, keep=False))
+    return Treatment(f"without {description}", lambda data: data.filter_users(users, keep=False))
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class EffectEvaluator:
         if not remark and not self._values:
             remark = "no metric can be evaluated"
         if not remark and not effects:
-            remark = "no user would be left to evaluate without what was found"
+            remark = "no users would remain"
         fields = {name: value for name, value in vars(draft).items() if name != "treatments"}
         return Finding(**{**fields, "effects": effects, "remark": remark})
 
