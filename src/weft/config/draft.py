@@ -97,7 +97,7 @@ def _data_lines(
     else:
         yield "  # train: train.csv   # for novelty, popularity and masking; no file is named train"
     for file in _of_kinds(files, "items"):
-        yield "  # The catalogue, if items that nobody has seen may be recommended; by default it"
+        yield "  # The catalogue, if items without interactions can be recommended; by default it"
         yield "  # is the items of train, truth and lists."
         yield f"  # items: {quote(file.path.name)}"
 
