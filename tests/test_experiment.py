@@ -476,6 +476,6 @@ def test_ranks_of_an_experiment():
     assert ranking.average_ranks == {"als": 1, "knn": 2, "pop": 3}
     assert ranking.metric == "nDCG@10" and ranking.notes == ()
     text = ranking.plot(width=500).to_json()
-    assert "als  1.00" in text and "critical difference" in text
+    assert "1.00  als" in text and "critical difference" in text
     with pytest.raises(SettingError, match="is no model"):
         fill(values).rank_datasets("nDCG@10", posthoc="holm", baseline="x")

@@ -510,7 +510,7 @@ def test_users_without_scores_count_zero_or_are_skipped():
     assert zero.counts["missing_users"] == 2 and "2 users of the truth have no scores" in repr(zero)
     assert set(zero.per_user["user"]) == {"u1", "gone", "away"}
     skip = evaluate(SCORES, truth, missing_lists="skip", **settings)
-    assert skip["HitRate@15"] == 1.0 and "left out" in repr(skip)
+    assert skip["HitRate@15"] == 1.0 and "are excluded" in repr(skip)
     assert ids.to_list() == U_IDS
 
 

@@ -59,15 +59,15 @@ def test_notes_effective_sample_size_and_clipped_weight():
     assert share == pytest.approx(5.030368, abs=5e-7)
     notes = [note for note in run(names).notes if "propensity" in note]
     assert notes == [
-        "IPSRecall, SNIPSRecall, IPSDCG, SNIPSDCG weigh 7 relevant interactions by 1 / propensity: "
-        f"their effective sample size is {share:.2f}, and {40 / total:.1%} of the weight is on "
-        "items with a propensity below 0.1, which are clipped",
-        "IPSRecall(power=0) weighs 7 relevant interactions by 1 / propensity: their effective "
+        "IPSRecall, SNIPSRecall, IPSDCG, SNIPSDCG weight 7 relevant interactions by 1 / "
+        f"propensity: the effective sample size is {share:.2f}, and {40 / total:.1%} of the weight "
+        "is on items with a propensity below 0.1, which is clipped",
+        "IPSRecall(power=0) weights 7 relevant interactions by 1 / propensity: the effective "
         "sample size is 7.00, and 0.0% of the weight is on items with a propensity below 0.1, "
-        "which are clipped",
-        "IPSRecall(relevance_threshold=3) weighs 2 relevant interactions by 1 / propensity: their "
+        "which is clipped",
+        "IPSRecall(relevance_threshold=3) weights 2 relevant interactions by 1 / propensity: the "
         f"effective sample size is {144 / 104:.2f}, and {10 / 12:.1%} of the weight is on items "
-        "with a propensity below 0.1, which are clipped",
+        "with a propensity below 0.1, which is clipped",
     ]
     given = run(["IPSRecall"], inputs={"propensities": GIVEN}).notes
     assert any(f"and {30 / total:.1%} of the weight" in note for note in given)
@@ -79,8 +79,8 @@ def test_notes_effective_sample_size_and_clipped_weight():
     for _ in range(2):
         evaluator.update(torch.rand(2, 3), torch.tensor([[1, 1, 0], [0, 0, 1]]), torch.arange(2))
     (note,) = (note for note in evaluator.compute().notes if "propensity" in note)
-    assert note.startswith("IPSRecall weighs 3 relevant interactions")
-    assert f"their effective sample size is {169 / 105:.2f}, and {10 / 13:.1%} of" in note
+    assert note.startswith("IPSRecall weights 3 relevant interactions")
+    assert f"the effective sample size is {169 / 105:.2f}, and {10 / 13:.1%} of" in note
 
 
 def test_values_with_other_powers(tmp_path):
@@ -124,7 +124,7 @@ def test_notes_values_with_other_powers():
         + ", ".join(f"{value:.4f}" for value in powers)
     )
     (note,) = (n for n in run(NAMES, top_k=[1, 4]).notes if "assumption" in n)
-    assert note.endswith("; 4 more have it as by_power in their entries")
+    assert note.endswith("; for 4 more values see by_power of their entries")
     for settings in (
         {"inputs": {"propensities": GIVEN}},
         {"train": {"a": []}},

@@ -658,13 +658,13 @@ SUSPICIOUS = {
         {"scores": STEPS.masked_fill(STEPS > 3, -torch.inf)},
         "relevant_not_offered",
         1,
-        "1 of 3 relevant items were not offered",
+        "1 of 3 relevant items cannot be recommended",
     ),
     "repetitions in train": (
         {"train": pl.DataFrame({"user": [0, 0, 0], "item": [3, 3, 3]})},
         "train_repetitions",
         2,
-        "train repeats 2",
+        "train contains 2 repeated",
     ),
     "nobody": (
         {"truth": {}},
@@ -710,7 +710,11 @@ GAIN_NOTE = "the truth has ratings r other than 0 and 1: the gain is "
     ("metrics", "settings", "gain"),
     [
         ("nDCG", {}, "2^r - 1 in nDCG, and every rating above 0 is relevant"),
-        ("nDCG", {"relevance_threshold": 2}, "2^r - 1 in nDCG, and a rating from 2 on is relevant"),
+        (
+            "nDCG",
+            {"relevance_threshold": 2},
+            "2^r - 1 in nDCG, and every rating of at least 2 is relevant",
+        ),
         ("nDCG(gain=linear)", {}, "r in nDCG(gain=linear), and every"),
         (["nDCG", "F1(metric_name_1=nDCG(gain=linear))"], {}, "2^r - 1 in nDCG; r in F1("),
         ("nDCG", {"profile": "warprec"}, "2^(r+1) - 1 in nDCG("),
@@ -749,7 +753,9 @@ def test_gain_and_threshold_of_ratings_are_noted(metrics, settings, gain):
 )
 def test_threshold_of_ratings_is_noted_without_gains(metrics, settings, is_noted):
     result = weft.evaluate(STEPS, GRADED, metrics=metrics, top_k=[2], **settings)
-    notes = [note for note in result.notes if "every rating above 0 is relevant. The" in note]
+    notes = [
+        note for note in result.notes if "every rating above 0 is relevant. To change this" in note
+    ]
     thresholds = [note for note in notes if not note.startswith(GAIN_NOTE)]
     assert len(thresholds) == is_noted
     assert all("relevance_threshold" in note for note in thresholds)

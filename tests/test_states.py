@@ -95,7 +95,7 @@ def test_counts_are_the_same_with_and_without_a_table_of_users(once):
 def test_drop_counts_each_user_once(batches, repeated, once):
     result = fed(batches, metrics=EVERYTHING, repeated_users="drop", **KEPT).compute()
     assert result.counts["repeated_users"] == repeated
-    assert any("earlier rows and are left out" in note for note in result.notes) == (repeated > 0)
+    assert any("earlier rows and are excluded" in note for note in result.notes) == (repeated > 0)
     counts = {**result.counts, "repeated_users": 0}
     notes = tuple(note for note in result.notes if "earlier rows" not in note)
     alike(replace(result, counts=counts, notes=notes), once)

@@ -146,7 +146,7 @@ def test_undefined_labels_have_a_note():
         ({"a": "b"}, "for the label 'a', returned a str"),
         ({None: 1.0}, "the key None; keys are labels"),
         ({(): 1.0}, r"the key \(\); keys are labels"),
-        ({1: 1.0, "1": 2.0}, "two labels that read alike"),
+        ({1: 1.0, "1": 2.0}, "two labels with the same text"),
     ],
 )
 def test_other_values_are_refused(value, message):

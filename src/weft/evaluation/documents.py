@@ -68,7 +68,7 @@ def read_document(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: {error}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{path}: its content is no JSON ({error}). It is damaged, or was changed."
+            f"{path}: its content is not JSON ({error}). It is damaged, or was changed."
         ) from None
     return read
 
@@ -131,7 +131,9 @@ def _dtype_name(tensor: Tensor) -> str:
 
 def _escape(name: Any) -> str:
     if not isinstance(name, str):
-        raise SettingError(f"a state has a field {name!r}, which cannot be saved: it is no text.")
+        raise SettingError(
+            f"a state has a field {name!r}, which cannot be saved: it is not a text."
+        )
     return f"${name}" if name.startswith("$") else name
 
 

@@ -140,9 +140,9 @@ def find_metric(name: str) -> type[BaseMetric]:
         known = [metric.__name__ for metric in all_metrics()]
         suggestion = suggest_metrics(name, known) or did_you_mean(name, known)
         raise UnknownMetric(
-            f"there is no metric named {name!r}.{suggestion} weft metrics lists all. A metric of "
-            "your own joins with @weft.register; commands find it in an installed package, or in "
-            "the modules of --custom-modules and custom_modules of a configuration."
+            f"there is no metric named {name!r}.{suggestion} weft metrics lists all. Register "
+            "your own metrics with @weft.register; commands find them in an installed package, or "
+            "in the modules of --custom-modules and custom_modules of a configuration."
         )
     return metric
 

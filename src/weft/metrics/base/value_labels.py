@@ -62,7 +62,7 @@ def _read_mapping(values: Mapping[Any, Any], source: str) -> LabelledValues:
             )
         labelled[labels] = number.reshape(())
     if len({tuple(map(str, labels)) for labels in labelled}) < len(labelled):
-        raise SettingError(f"{source} returned two labels that read alike: {list(values)!r}.")
+        raise SettingError(f"{source} returned two labels with the same text: {list(values)!r}.")
     return labelled
 
 

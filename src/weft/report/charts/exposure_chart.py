@@ -168,7 +168,7 @@ def _build_legend(
         entries.mark_point(filled=True, size=60, opacity=1).encode(
             x=alt.value(12), y=y, color=colour, shape=marks.model_shape(context)
         ),
-        entries.mark_text(align="left", limit=140).encode(
+        entries.mark_text(align="left", limit=alt.ExprRef("width / 2")).encode(
             x=alt.value(22),
             y=y,
             text="text:N",

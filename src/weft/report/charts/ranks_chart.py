@@ -15,6 +15,7 @@ from weft.statistics.experiment import DatasetRanking
 
 _ROW_PIXELS = 22
 _BAR_PIXELS = 12  # between bars of models that do not differ
+_MIN_AXIS_PIXELS = 110
 _MIN_NAME_PIXELS, _CHARACTER_PIXELS = 130, 6.6  # of names, left and right of the axis
 
 
@@ -66,13 +67,16 @@ def _ranks(ranking: DatasetRanking) -> list[tuple[str, float]]:
 
 
 def _label(model: str, rank: float) -> str:
-    return f"{display_name(model)}  {rank:.2f}"
+    return f"{rank:.2f}  {display_name(model)}"  # a long name is cut at its end
 
 
 def _measure_names(ranking: DatasetRanking, width: int) -> int:
-    """Return the width of the longest name in pixels, at most a third of the chart."""
+    """Return the width of the longest name in pixels; it leaves room for the axis."""
     longest = max(len(_label(model, rank)) for model, rank in _ranks(ranking))
-    return min(width // 3, max(_MIN_NAME_PIXELS, math.ceil(_CHARACTER_PIXELS * longest) + 8))
+    return min(
+        (width - _MIN_AXIS_PIXELS) // 2,
+        max(_MIN_NAME_PIXELS, math.ceil(_CHARACTER_PIXELS * longest) + 8),
+    )
 
 
 def _draw_models(
