@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import weft
 from weft.metrics.registry import built_in_metrics
 
 ROOT = Path(__file__).parents[1]
@@ -90,3 +91,38 @@ def test_public_names_have_one_entry(name):
         return  # the generated index has all of them
     entries = [entry for entry in ENTRIES if resolve(entry) is value]
     assert len(entries) == 1, f"{name} needs one entry in docs/reference/api, has {entries}"
+
+
+# Names without an example in their docstring: errors other than their base, of which the messages
+# are the documentation; constants; and functions that need a running service or another framework,
+# which have examples in the guide.
+WITHOUT_EXAMPLE = {
+    "weft.engines.ray.cluster",
+    "weft.engines.ray.evaluate",
+    "weft.engines.spark.SparkResult",
+    "weft.engines.spark.evaluate",
+    "weft.engines.spark.session",
+    "weft.integrations.lightning.EvaluationCallback",
+    "weft.integrations.mlflow.log",
+    "weft.integrations.tensorboard.log",
+    "weft.integrations.wandb.log",
+    "weft.testing.CHECKS",
+    "weft.testing.TOLERANCE",
+}
+
+
+def is_exempt(name):
+    value = resolve(name)
+    is_error = isinstance(value, type) and issubclass(value, Exception)
+    return name in WITHOUT_EXAMPLE or (is_error and value is not weft.WeftError)
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC if not is_exempt(name)])
+def test_public_names_have_an_example(name):
+    assert ">>> " in (inspect.getdoc(resolve(name)) or ""), f"add an example to {name}"
+
+
+def test_exceptions_are_public_names_without_an_example():
+    assert set(PUBLIC) >= WITHOUT_EXAMPLE
+    for name in WITHOUT_EXAMPLE:
+        assert ">>> " not in (inspect.getdoc(resolve(name)) or ""), f"{name} has an example"

@@ -80,49 +80,91 @@ class _NumericKind(InputKind):
 
 
 class ItemNumbers(_NumericKind):
-    """A number per item, such as a price."""
+    """A number per item, such as a price.
+
+    >>> import weft
+    >>> needs = {"price": weft.ItemNumbers(missing=0.0)}  # an attribute of a metric class
+    >>> needs["price"].describe()
+    'a number per item'
+    """
 
     axis, form, title = "item", "number", "a number per item"
     accepted = "a file, a frame, {item: number} or a list"
 
 
 class UserNumbers(_NumericKind):
-    """A number per user, such as a budget."""
+    """A number per user, such as a budget.
+
+    >>> import weft
+    >>> needs = {"budget": weft.UserNumbers()}  # an attribute of a metric class
+    >>> needs["budget"].describe()
+    'a number per user'
+    """
 
     axis, form, title = "user", "number", "a number per user"
     accepted = "a file, a frame, {user: number} or a list"
 
 
 class ItemVectors(_NumericKind):
-    """A vector per item, such as an embedding."""
+    """A vector per item, such as an embedding.
+
+    >>> import weft
+    >>> needs = {"embedding": weft.ItemVectors()}  # an attribute of a metric class
+    >>> needs["embedding"].describe()
+    'a vector per item'
+    """
 
     axis, form, title = "item", "vector", "a vector per item"
     accepted = "a matrix [items, d], weft.Factors, a file, a frame or {item: vector}"
 
 
 class UserVectors(_NumericKind):
-    """A vector per user."""
+    """A vector per user.
+
+    >>> import weft
+    >>> needs = {"taste": weft.UserVectors()}  # an attribute of a metric class
+    >>> needs["taste"].describe()
+    'a vector per user'
+    """
 
     axis, form, title = "user", "vector", "a vector per user"
     accepted = "a matrix [users, d], a file, a frame or {user: vector}"
 
 
 class ItemLabels(InputKind):
-    """A label per item: a text or a number, or none."""
+    """A label per item: a text or a number, or none.
+
+    >>> import weft
+    >>> needs = {"brand": weft.ItemLabels()}  # an attribute of a metric class
+    >>> needs["brand"].describe()
+    'a label per item'
+    """
 
     axis, form, title = "item", "label", "a label per item"
     accepted = "a file, a frame or {item: label}"
 
 
 class UserLabels(InputKind):
-    """A label per user: a text or a number, or none."""
+    """A label per user: a text or a number, or none.
+
+    >>> import weft
+    >>> needs = {"country": weft.UserLabels()}  # an attribute of a metric class
+    >>> needs["country"].describe()
+    'a label per user'
+    """
 
     axis, form, title = "user", "label", "a label per user"
     accepted = "a file, a frame or {user: label}"
 
 
 class UserLists(InputKind):
-    """A list of items per user, best first, such as the recommendations of another model."""
+    """A list of items per user, best first, such as the recommendations of another model.
+
+    >>> import weft
+    >>> needs = {"baseline": weft.UserLists()}  # an attribute of a metric class
+    >>> needs["baseline"].describe()
+    'a list of items per user'
+    """
 
     axis, form, title = "user", "list", "a list of items per user"
     use = "lists"
@@ -131,7 +173,13 @@ class UserLists(InputKind):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ItemFeatures(InputKind):
-    """A set of labels per item. Text is split at `separator`."""
+    """A set of labels per item. Text is split at `separator`.
+
+    >>> import weft
+    >>> needs = {"genres": weft.ItemFeatures(separator="|")}  # an attribute of a metric class
+    >>> needs["genres"].describe()
+    'the features of each item'
+    """
 
     axis, form, title = "item", "features", "the features of each item"
     accepted = "a file, a frame or {item: [features]}"
@@ -140,7 +188,13 @@ class ItemFeatures(InputKind):
 
 
 class TrainInteractions(InputKind):
-    """The interactions that the model was trained on."""
+    """The interactions that the model was trained on.
+
+    >>> import weft
+    >>> needs = {"train": weft.TrainInteractions()}  # an attribute of a metric class
+    >>> needs["train"].describe()
+    'the train interactions'
+    """
 
     axis, form, title = "interaction", "interactions", "the train interactions"
     use = "train"

@@ -116,6 +116,13 @@ class WeftError(Exception):
 
     `setting` is the name of the setting or argument concerned, None if there is no single one. By
     default it is the first setting that the message refers to.
+
+    >>> import weft
+    >>> try:
+    ...     weft.evaluate([[0.1]], {0: [0]}, metrics="nDCG", top_k=0)
+    ... except weft.WeftError as error:
+    ...     print(error.setting)
+    top_k
     """
 
     def __init__(self, message: str = "", *, setting: str | None = None) -> None:

@@ -42,7 +42,22 @@ _SYNONYMS = {
 
 
 class Configuration(Section):
-    """A run: data, models, and the settings of their evaluation."""
+    """A run: data, models, and the settings of their evaluation.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "test.csv").write_text("user,item\\nann,a\\nbob,b\\n")
+    >>> _ = (folder / "als.csv").write_text("user,item,rank\\nann,a,1\\nbob,c,1\\n")
+    >>> import weft, weft.config
+    >>> configuration = weft.config.from_mapping(
+    ...     {"data": {"truth": "test.csv"}, "models": {"als": "als.csv"},
+    ...      "evaluation": {"metrics": "HitRate@1"}},
+    ...     folder=folder,
+    ... )
+    >>> configuration.data.truth.path.name
+    'test.csv'
+    """
 
     evaluation: EvaluationSection = Field(
         default_factory=EvaluationSection,
@@ -154,6 +169,20 @@ def load(
     `overrides` has the same sections and wins over the file: `evaluation`, `data` and `engine` key
     by key, all others as a whole; new `metrics` replace `complex_metrics` too. Paths in it are
     relative to the current folder. `style` spells overridden settings in messages.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "test.csv").write_text("user,item\\nann,a\\nbob,b\\n")
+    >>> _ = (folder / "als.csv").write_text("user,item,rank\\nann,a,1\\nbob,c,1\\n")
+    >>> import weft, weft.config
+    >>> _ = (folder / "run.yaml").write_text(
+    ...     "{data: {truth: test.csv}, models: {als: als.csv}, "
+    ...     "evaluation: {metrics: HitRate, top_k: 1}}"
+    ... )
+    >>> configuration = weft.config.load(folder / "run.yaml", {"evaluation": {"seed": 7}})
+    >>> list(configuration.models), configuration.evaluation.seed
+    (['als'], 7)
     """
     document = read_yaml(path)
     document.override_style = style
@@ -167,6 +196,20 @@ def from_mapping(
     """Build a configuration from plain values; relative paths start in `folder`.
 
     `style` spells settings in messages.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "test.csv").write_text("user,item\\nann,a\\nbob,b\\n")
+    >>> _ = (folder / "als.csv").write_text("user,item,rank\\nann,a,1\\nbob,c,1\\n")
+    >>> import weft, weft.config
+    >>> configuration = weft.config.from_mapping(
+    ...     {"data": {"truth": "test.csv"}, "models": {"als": "als.csv"},
+    ...      "evaluation": {"metrics": "HitRate@1"}},
+    ...     folder=folder,
+    ... )
+    >>> list(configuration.models), configuration.evaluation.metrics
+    (['als'], ('HitRate@1',))
     """
     if not isinstance(values, Mapping):
         raise SettingError(
@@ -181,6 +224,19 @@ def load_evaluation(path: str | Path) -> EvaluationSection:
 
     Its `settings()` are keyword arguments of `weft.evaluate`. Data and models of the file are
     ignored, so that models with scores can be evaluated with the settings of the file.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "test.csv").write_text("user,item\\nann,a\\nbob,b\\n")
+    >>> _ = (folder / "als.csv").write_text("user,item,rank\\nann,a,1\\nbob,c,1\\n")
+    >>> import weft, weft.config
+    >>> _ = (folder / "run.yaml").write_text(
+    ...     "{data: {truth: test.csv}, models: {als: als.csv}, "
+    ...     "evaluation: {metrics: HitRate, top_k: 1}}"
+    ... )
+    >>> weft.config.load_evaluation(folder / "run.yaml").top_k
+    (1,)
     """
     document = read_yaml(path)
     document.values = {"evaluation": document.values.get("evaluation")}

@@ -257,6 +257,10 @@ class EvaluationSection(EvaluationSettings):
 
     The keys are those of `EvaluationSettings`, except that `per_user` is also `save_per_user`, and
     that settings which belong to Python alone are missing.
+
+    >>> from weft.config import EvaluationSection
+    >>> EvaluationSection(metrics="nDCG", top_k=[5, 10]).top_k
+    (5, 10)
     """
 
     complex_metrics: Annotated[list[ComplexMetric], BeforeValidator(as_list)] = Field(

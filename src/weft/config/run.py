@@ -39,6 +39,22 @@ class RunOutcome:
     the configuration and of the run. `subject` is the subject of the report, None without a report;
     its results have values per user even if `results` do not. `gates` are the outcomes of the
     gates, `gate_notes` remarks about their baselines.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "test.csv").write_text("user,item\\nann,a\\nbob,b\\n")
+    >>> _ = (folder / "als.csv").write_text("user,item,rank\\nann,a,1\\nbob,c,1\\n")
+    >>> import weft, weft.config
+    >>> from weft.config.run import run
+    >>> configuration = weft.config.from_mapping(
+    ...     {"data": {"truth": "test.csv"}, "models": {"als": "als.csv"},
+    ...      "evaluation": {"metrics": "HitRate@1"}},
+    ...     folder=folder,
+    ... )
+    >>> outcome = run(configuration)
+    >>> len(outcome), outcome.results[0]["HitRate@1"]
+    (1, 0.5)
     """
 
     results: tuple[Result, ...]
@@ -67,6 +83,21 @@ def run(
     `begin` is called with each step. `evaluate` is used in the place of `weft.evaluate`, such as
     the function of `open_engine`. Without it, the engine of the configuration runs for the time of
     the call, and values per user are collected. `gates` are those of `prepare_gates`.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "test.csv").write_text("user,item\\nann,a\\nbob,b\\n")
+    >>> _ = (folder / "als.csv").write_text("user,item,rank\\nann,a,1\\nbob,c,1\\n")
+    >>> import weft, weft.config
+    >>> from weft.config.run import run
+    >>> configuration = weft.config.from_mapping(
+    ...     {"data": {"truth": "test.csv"}, "models": {"als": "als.csv"},
+    ...      "evaluation": {"metrics": "HitRate@1"}},
+    ...     folder=folder,
+    ... )
+    >>> [(result.name, result["HitRate@1"]) for result in run(configuration)]
+    [('als', 0.5)]
     """
     if evaluate is None:
         with open_engine(configuration) as engine_evaluate:

@@ -13,7 +13,12 @@ _LISTS = ("top_k", "gates", "custom_modules", "complex_metrics")
 
 
 def schema() -> dict[str, Any]:
-    """Return every key with its description, its choices and its short forms."""
+    """Return every key with its description, its choices and its short forms.
+
+    >>> import weft.config
+    >>> sorted(weft.config.schema()["properties"])[:3]
+    ['data', 'engine', 'evaluation']
+    """
     document = Configuration.model_json_schema()
     sections = document["$defs"]
     _complete_evaluation(sections)

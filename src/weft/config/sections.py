@@ -140,7 +140,16 @@ class Section(BaseModel):
 
 
 class FileSettings(Section):
-    """A file or a folder of part files, and how to read it. A path is enough."""
+    """A file or a folder of part files, and how to read it. A path is enough.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "test.csv").write_text("user,item\\nann,a\\nbob,b\\n")
+    >>> from weft.config import FileSettings
+    >>> FileSettings(path=folder / "test.csv", ids="string").ids
+    'string'
+    """
 
     expected = "a path, or a mapping with path, format, separator, header, columns"
     path: Path = Field(
@@ -251,7 +260,16 @@ _Ids = Annotated[FileSettings, BeforeValidator(_read_ids)]
 
 
 class DataFiles(Section):
-    """The data on which all models are evaluated."""
+    """The data on which all models are evaluated.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "test.csv").write_text("user,item\\nann,a\\nbob,b\\n")
+    >>> from weft.config import DataFiles
+    >>> list(DataFiles(truth=folder / "test.csv").files())
+    ['truth']
+    """
 
     truth: FileSettings = Field(
         description="Test interactions (ground truth), with columns for user, item and optionally "
@@ -311,7 +329,12 @@ class DataFiles(Section):
 
 
 class EngineSettings(Section):
-    """The engine that evaluates partitions of the users. Its name is enough."""
+    """The engine that evaluates partitions of the users. Its name is enough.
+
+    >>> from weft.config import EngineSettings
+    >>> EngineSettings(name="ray", parts=4).parts
+    4
+    """
 
     expected = f"{' or '.join(ENGINES)}, or a mapping with name, address, parts"
     name: Annotated[

@@ -30,6 +30,11 @@ def evaluate(source: Any, truth: Any, **settings: Any) -> Result:
 
     All processes must call it, with the same arguments. Each process reads the data and evaluates
     its share of the users; a model scores only these. An error in one process stops all.
+
+    >>> from weft.engines import distributed
+    >>> result = distributed.evaluate({"ann": ["a"]}, {"ann": ["a"]}, metrics="HitRate@1")
+    >>> result["HitRate@1"]  # one process, without torchrun
+    1.0
     """
     arguments = bind_arguments(source, truth, settings)
     rank, number = process_rank(), num_processes()

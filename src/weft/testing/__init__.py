@@ -55,7 +55,12 @@ def run_check(
     order_only: bool | None = None,
     tolerance: float = TOLERANCE,
 ) -> str:
-    """Run one of `CHECKS`, and return its outcome as `check_metric` does."""
+    """Run one of `CHECKS`, and return its outcome as `check_metric` does.
+
+    >>> import weft
+    >>> weft.testing.run_check("stays_in_bounds", "Recall@5")
+    'passed'
+    """
     spec = parse_name(metric) if isinstance(metric, str) else metric
     if spec.k is None and needs_cutoff(spec.name):
         spec = spec.with_cutoff(_K)

@@ -84,6 +84,12 @@ class Split:
 
     The parts have all columns of the data, and its order of rows. `manifest` records the method,
     its parameters, what was dropped, and the size and the time range of each part.
+
+    >>> import weft
+    >>> clicks = {"user": ["ann", "ann"], "item": ["tea", "rye"], "timestamp": [2, 1]}
+    >>> split = weft.split(pl.DataFrame(clicks), "leave-last-out", n=1)
+    >>> split.train["item"].to_list(), split.test["item"].to_list()
+    (['rye'], ['tea'])
     """
 
     settings: SplitSettings

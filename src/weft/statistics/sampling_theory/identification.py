@@ -57,6 +57,14 @@ class Identification:
     """Identification of all pairs of models by a metric; True if every pair is identified.
 
     `print` explains each pair.
+
+    >>> import weft
+    >>> positions = {"als": [1] * 300, "random": [*range(1, 101)] * 3}
+    >>> found = weft.sampling.is_identified_from_sample(
+    ...     positions, metric="nDCG@10", num_items=1000, num_negatives=99
+    ... )
+    >>> [(pair.model_a, pair.model_b, pair.identified) for pair in found.pairs]
+    [('als', 'random', True)]
     """
 
     metric: str
@@ -228,6 +236,14 @@ def is_identified_from_sample(
     distributions of full ranks explain the same positions. All that do so, within the error of a
     sample of so many users (Dvoretzky, Kiefer and Wolfowitz, for all models), give an interval for
     the full metric: a pair is identified if the two intervals do not overlap.
+
+    >>> import weft
+    >>> positions = {"als": [1] * 300, "random": [*range(1, 101)] * 3}
+    >>> found = weft.sampling.is_identified_from_sample(
+    ...     positions, metric="nDCG@10", num_items=1000, num_negatives=99
+    ... )
+    >>> bool(found)
+    True
     """
     formula, confidence = _check(models, metric, confidence)
     draws = NegativeDraws.from_settings(num_negatives, replacement, None, None)
