@@ -39,23 +39,10 @@ def init(
       weft init data --out data/run.yaml
     """
     from weft.config.draft import draft_configuration
-    from weft.errors import InputError
     from weft.evaluation.atomic_files import text_writer, write_files
 
-    if not folder.is_dir():
-        raise InputError(
-            f"{folder}: there is no such folder; give the folder with the input files."
-        )
     path = folder / "weft.yaml" if out is None else out
-    if path.exists() and not force:
-        raise InputError(
-            f"{path} exists already; replace it with --force, or choose another name with --out."
-        )
-    if path.absolute().parent.resolve() != folder.resolve():
-        raise InputError(
-            f"--out {path}: the file must be in {folder}, because paths in a configuration are "
-            "relative to its folder."
-        )
+    _check_paths(folder, path, replace=force)
     draft = draft_configuration(folder)
     write_files({path: text_writer(draft.text)})
     print_text(f"Written: {path}")
@@ -65,3 +52,22 @@ def init(
         print_text(f"Add the missing entries to {path}, then run: weft evaluate {path}")
     else:
         print_text(f"Next: weft check {path}, weft evaluate {path}")
+
+
+def _check_paths(folder: Path, path: Path, *, replace: bool) -> None:
+    """Raise an error if there is no such folder, or if the file cannot be written there."""
+    from weft.errors import InputError
+
+    if not folder.is_dir():
+        raise InputError(
+            f"{folder}: there is no such folder; give the folder with the input files."
+        )
+    if path.exists() and not replace:
+        raise InputError(
+            f"{path} exists already; replace it with --force, or choose another name with --out."
+        )
+    if path.absolute().parent.resolve() != folder.resolve():
+        raise InputError(
+            f"--out {path}: the file must be in {folder}, because paths in a configuration are "
+            "relative to its folder."
+        )

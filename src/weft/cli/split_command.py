@@ -49,6 +49,19 @@ _DROPPED = {
 }
 
 
+_Format = Annotated[
+    str | None,
+    OutputOption(
+        "--format",
+        "-f",
+        metavar="CHOICE",
+        help=f"File format of the sets: {', '.join(_FORMATS)}.",
+        show_default="the format of the input",
+        autocompletion=complete_words(*_FORMATS),
+    ),
+]
+
+
 @add_options(*_SETTINGS, *READING_OPTIONS)
 def split(
     interactions: Annotated[
@@ -61,17 +74,7 @@ def split(
             metavar="DIR", help="Folder for the sets and the manifest weft-split.json. Required."
         ),
     ] = None,
-    format: Annotated[  # noqa: A002
-        str | None,
-        OutputOption(
-            "--format",
-            "-f",
-            metavar="CHOICE",
-            help=f"File format of the sets: {', '.join(_FORMATS)}.",
-            show_default="the format of the input",
-            autocompletion=complete_words(*_FORMATS),
-        ),
-    ] = None,
+    format: _Format = None,  # noqa: A002
     overwrite: Annotated[
         bool,
         OutputOption("--overwrite", help="Replace the files of an earlier split in the folder."),

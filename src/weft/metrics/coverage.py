@@ -159,7 +159,7 @@ class UserCoverage(_CoveredUsers):
 
     Use: UserCoverage answers for how many users a model can recommend anything. Use it next to
     accuracy for models that cannot serve everyone, such as neighbourhood models or rules that fail
-    for new users. Models that score all items reach every user, so it tells them apart only if
+    for new users. Models that score all items reach every user, so it distinguishes them only if
     candidates are filtered; UserCoverageAtN also finds lists that are too short.
 
     Related: UserCoverageAtN, NumRetrieved, ItemCoverage.
@@ -192,7 +192,7 @@ class UserCoverageAtN(_CoveredUsers):
     Symbols: $U$ are all users, with or without relevant items.
 
     Use: UserCoverageAtN answers for how many users a page with n places can be filled. Use it if
-    filters, thresholds or business rules shorten lists. It says nothing about the quality of the
+    filters, thresholds or business rules shorten lists. It does not measure the quality of the
     items, so report it next to an accuracy metric; NumRetrieved gives the mean length of the lists
     instead.
 

@@ -184,7 +184,7 @@ def _assign_roles(arrays: Arrays, where: str) -> Arrays:
 
 
 def _find_role(name: str, num_dimensions: int) -> str | None:
-    """Return the role of an array; None for a name that says nothing."""
+    """Return the role of an array; None for any other name."""
     plain = name.removesuffix(".weight").casefold()
     if plain in _EITHER:
         return f"{_EITHER[plain]}s" if num_dimensions == 1 else f"{_EITHER[plain]}_embeddings"

@@ -103,7 +103,7 @@ class nDCG(_DiscountedGain):  # noqa: N801 - the paper's name
     Related: DCG, nDCGRendle2020, MAP, ERR, Recall, alpha_nDCG.
 
     Edge cases: ratings below the relevance threshold have gain 0; positions after the end of a list
-    add 0; ratings with a gain that overflows are an error; a user whose relevant items all have
+    add 0; ratings with a gain that overflows are an error; a user with relevant items that all have
     gain 0 is undefined; users without a relevant item are excluded.
 
     Example: ratings 1 and 3 are at positions 1 and 2: (1/1 + 7/1.585) / (7/1 + 1/1.585).

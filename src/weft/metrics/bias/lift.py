@@ -65,7 +65,7 @@ class PopularityLift(SummedTopKMetric):
     Use: PopularityLift answers whether a model amplifies the users' own taste for popular items.
     Use it with `user_groups` to compare groups, for example users of niche and of mainstream items.
     It is the fairer question than ARP if users themselves prefer popular items. Differences between
-    users can cancel out in the total, and the value says nothing about relevance: report accuracy
+    users can cancel out in the total, and the value does not depend on relevance: report accuracy
     by group next to it.
 
     Related: ARP, PopularityQuantile, BiasDisparityBD, Calibration, UserMADRanking.

@@ -95,7 +95,7 @@ class alpha_nDCG(_RepeatedAspectMetric):  # noqa: N801 - its name in other tools
 
     Use: it answers whether the first positions hold relevant items that cover different interests.
     Use it for ambiguous queries and for users with several interests, if items have features such
-    as genres. It measures relevance and diversity together and cannot tell which of them changed:
+    as genres. It measures relevance and diversity at once and does not show which of them changed:
     compare nDCG and ILD for that. To count covered features without positions, SRecall is simpler.
 
     Related: ERR_IA, SRecall, P_IA, nDCG, ILD.

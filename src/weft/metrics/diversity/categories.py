@@ -56,7 +56,7 @@ class CategoryDiversity(_CategoryMetric):
 
     Edge cases: items without features add nothing; empty lists are left out.
 
-    Example: the two items of the list have two genres together.
+    Example: the two items of the list have two genres in all.
 
     >>> import torch, weft
     >>> genres = {0: ["drama"], 1: ["comedy", "drama"], 2: ["horror"]}

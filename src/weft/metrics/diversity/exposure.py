@@ -184,7 +184,7 @@ class ShannonEntropy(_Spread):
     Use: ShannonEntropy answers over how many items recommendations effectively spread: e to the
     power of the value is that number. Use it next to ItemCoverage, which counts an item in one list
     as much as one in every list. It weighs rarely recommended items more than Gini does. Neither
-    says whether single lists are diverse: use ILD or CategoryEntropy for that.
+    shows whether single lists are diverse: use ILD or CategoryEntropy for that.
 
     Related: Gini, ItemCoverage, Personalization, CategoryEntropy.
 

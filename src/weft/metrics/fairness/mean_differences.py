@@ -241,7 +241,7 @@ class UserMADRating(_UserMAD):
     with a list.
 
     Use: UserMADRating answers whether a model scores the recommendations of some groups higher than
-    those of others. Use it for scores on a fixed scale, such as predicted ratings. It says nothing
+    those of others. Use it for scores on a fixed scale, such as predicted ratings. It shows nothing
     about relevance, since it never looks at the truth: use UserMADRanking for the quality of lists.
     Values of models with different scales are not comparable.
 

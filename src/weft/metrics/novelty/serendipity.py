@@ -45,8 +45,8 @@ class NewToUser(UserAverageTopKMetric):
     Formula: \mathrm{NewToUser}_u = 1 - \frac{|L_u \cap P_u|}{|L_u|}
 
     Use: NewToUser answers how much of a list the user does not know yet. Use it for data with
-    repeated consumption, such as music or groceries, where seen items stay candidates. It says
-    nothing if seen items are masked, and new items can still be popular: use MIUF or EPC for
+    repeated consumption, such as music or groceries, where seen items stay candidates. It is
+    always 1 if seen items are masked, and new items can still be popular: use MIUF or EPC for
     popularity. To evaluate new and repeated items separately, give `targets` in the settings of the
     run.
 

@@ -256,7 +256,7 @@ class ScoreCalibration(_ProbabilityMetric):
     relevant, otherwise 0) and $p$ their probabilities.
 
     Use: ScoreCalibration answers whether a model predicts too many or too few clicks in total,
-    which matters if probabilities enter bids or forecasts. Use it together with LogLoss or AUC: a
+    which matters if probabilities enter bids or forecasts. Use it along with LogLoss or AUC: a
     constant prediction of the average click rate is perfectly calibrated. Errors that cancel out
     are invisible, such as high probabilities that are too high and low ones that are too low; ECE
     shows these. For the categories of lists, use Calibration.
@@ -333,7 +333,7 @@ class ECE(_ProbabilityMetric):
     bin of the labels $y$ (1 if relevant, otherwise 0) and of the probabilities $p$.
 
     Use: ECE answers whether a predicted probability of, for example, 0.2 means that 20% of such
-    items are relevant. Use it if the probabilities themselves are used, together with a metric of
+    items are relevant. Use it if the probabilities themselves are used, along with a metric of
     their order, since a constant prediction can have an ECE of 0. The value depends on the number
     of bins, and many bins with few interactions look worse than they are; compare values only for
     the same `bins`. If only the total matters, ScoreCalibration is simpler.

@@ -149,7 +149,7 @@ class Kendall(_RankCorrelation):
 
     Use: Kendall answers whether scores order the items that a user has rated as the user does,
     whatever their scale. Use it for explicit ratings with several items per user. It covers rated
-    items only and weighs all pairs alike, so it says little about the top of a list over the whole
+    items only and weighs all pairs alike, so it shows little about the top of a list over the whole
     catalogue; nDCG is better there. Spearman penalizes large displacements more.
 
     Related: Spearman, NDPM, Pearson, nDCG.

@@ -115,7 +115,7 @@ class ExplainedVariance(_VarianceMetric):
 
     Symbols: $D$ is the set of ratings that have a score, and bars denote means over $D$.
 
-    Use: ExplainedVariance answers how well predicted ratings follow the true ones, apart from a
+    Use: ExplainedVariance answers how well predicted ratings follow the true ones, except for a
     constant offset. Compare it with R2: a large difference means that the scores are too high or
     too low on average. Do not report it alone as a measure of errors, because scores that are all
     wrong by 2 reach 1; use R2 or RMSE. To ignore the scale of the scores as well, use Pearson.
@@ -157,7 +157,7 @@ class Pearson(_VarianceMetric):
     Symbols: $D$ is the set of ratings that have a score, and bars denote means over $D$.
 
     Use: Pearson answers how close the relation of scores and ratings is to a straight line. Use it
-    for scores that are not on the scale of the ratings. Over all users together, differences
+    for scores that are not on the scale of the ratings. Over all users, differences
     between generous and strict users can dominate the value: use `average="users"`, or Spearman or
     Kendall, to compare the items of one user. To judge predicted ratings as such, use RMSE or R2.
 

@@ -143,7 +143,7 @@ class _SliceValues:
     """The values of one slice of a result, by metric and group, and the users of each group.
 
     `compares_models`: values have a direction, so that the best of several models is known. Groups
-    of one model are not compared: the best of them says little.
+    of one model are not compared: the best of them means little.
     """
 
     def __init__(self, result: Result, name: str, *, compares_models: bool) -> None:
