@@ -89,7 +89,7 @@ def test_demo_prints_a_table_and_writes_results(demo):
         "nDCG@10",
         "GAUC",
         "├●┤",
-        "95 % intervals over users",
+        "95% intervals over users",
         "seen items are",
     ):
         assert word in done.stdout
@@ -1398,7 +1398,7 @@ def test_an_ascii_terminal(folder):
     )
     assert done.returncode == 0, done.stderr
     text = done.stdout.decode("ascii")
-    assert "[-o-]: 95 % intervals" in text and "n\\xe9e" in text
+    assert "[-o-]: 95% intervals" in text and "n\\xe9e" in text
 
 
 @pytest.mark.parametrize("command", ["evaluate", "compare", "metrics", "schema"])

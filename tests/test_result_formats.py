@@ -390,7 +390,7 @@ def test_ascii_terminals():
     file.flush()
     text = file.buffer.getvalue().decode("ascii")
     assert (
-        text.startswith("+- and [-o-]: 95 % intervals over users")
+        text.startswith("+- and [-o-]: 95% intervals over users")
         and "0.4000* +- 0.0196" in text
         and "[o]" in text
     )

@@ -161,9 +161,9 @@ class EFD(_Novelty):
 
     Use: EFD answers how surprising the relevant items of a list are, with rare items counting most.
     Use it instead of EPC if differences within the long tail matter; EPC hardly distinguishes 1
-    from 10 interactions among many users. With the default `relevance="binary"`, more hits raise the value:
-    for the novelty of the lists alone, use `relevance="none"` or SelfInformation. Values depend on
-    the size of the train set and are comparable within one data set only.
+    from 10 interactions among many users. With the default `relevance="binary"`, more hits raise
+    the value: for the novelty of the lists alone, use `relevance="none"` or SelfInformation. Values
+    depend on the size of the train set and are comparable within one data set only.
 
     Related: EPC, SelfInformation, MIUF, ARP.
 

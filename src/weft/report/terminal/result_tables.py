@@ -51,12 +51,12 @@ def results_tables(
     models = [result.name for result in results]
     has_intervals = any(row.has_interval for row in rows)
     if len(models) == 1:
-        legend = "95 % intervals over users" if has_intervals else ""
+        legend = "95% intervals over users" if has_intervals else ""
         return legend, [TrimmedTable(single_model_table(models[0], rows))]
     layout = _layout_with_bars(models, rows, width, symbols) if has_intervals else None
     if layout is None:
         explanation = (
-            "; widest: the widest of the 95 % intervals over users; all of them: --format csv, "
+            "; widest: the widest of the 95% intervals over users; all of them: --format csv, "
             "--out DIR"
         )
         legend = "* best" + (explanation if has_intervals else "")
@@ -83,7 +83,7 @@ def _layout_with_bars(
         max((cell_len(row.cells[index].margin) for row in rows), default=0)
         for index in range(len(models))
     ]
-    intervals = "95 % intervals over users, on a scale for each"
+    intervals = "95% intervals over users, on a scale for each"
     table = metrics_as_rows(models, rows, width, margins, symbols)
     if table is not None:
         in_numbers = "" if any(margins) else f"; {_IN_NUMBERS}"
