@@ -171,7 +171,7 @@ def test_notes_that_all_judged_items_are_relevant():
     truth = {user: {item: r for item, r in rated.items() if r} for user, rated in TRUTH.items()}
     result = evaluate(names, truth, top_k=4)
     (note,) = (note for note in result.notes if note.startswith(NO_OTHERS))
-    assert "Judged, bpref, infAP take all" in note
+    assert "Judged, bpref, infAP treat all other items as not judged" in note
     assert result["Judged@4"] == result["Precision(denominator=list)@4"]
     assert result["bpref@4"] == pytest.approx(result["Recall@4"])
     assert result.counts["judged_not_relevant"] == 0

@@ -743,7 +743,7 @@ def test_gates_read_item_slices(folder):
 def test_reports_show_item_slices():
     text = html.unescape(EVALUATED.to_html())
     assert "item_slices={'label': labels, 'tail': 'head_tail(0.8)'" in text
-    assert "relevant items in no group of the item slice label" in text
+    assert "relevant items without a group in the item slice label" in text
 
 
 # --------------------------------------------------------------------------------------------------

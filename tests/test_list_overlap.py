@@ -188,7 +188,9 @@ def test_the_commands_write_and_compare_lists(tmp_path):
     words = ["evaluate", "--recs", files[0], "--recs", files[1], "--truth", files[2]]
     words += ["-m", "nDCG@4", "--keep-lists", "--per-user"]
     refused = CliRunner().invoke(cli.app, words)
-    assert refused.exit_code == 2 and "give the folder with --out DIR" in refused.output
+    assert (
+        refused.exit_code == 2 and "give a folder for the results with --out DIR" in refused.output
+    )
     done = CliRunner().invoke(cli.app, [*words, "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
     results = [str(tmp_path / "out" / f"{name}.json") for name in ("first", "second")]

@@ -154,7 +154,7 @@ def test_notes_do_not_state_the_threshold_of_the_run_for_others():
     (note,) = _rating_notes(names)
     assert "every rating above 0 is relevant except in metrics with their own" in note
     (note,) = _rating_notes(["nDCG@5"])
-    assert "every rating above 0 is relevant. The" in note
+    assert "every rating above 0 is relevant. To change this" in note
 
 
 def _rating_notes(names):

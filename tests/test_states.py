@@ -127,7 +127,7 @@ def test_counts_every_row_by_default_and_notes_it():
     result = fed([EVERYONE, EVERYONE[:4]], metrics=["Recall"], top_k=3).compute()
     assert (result.counts["repeated_users"], result.counts["users"]) == (4, USERS + 4)
     assert any(
-        "4 rows repeat users of earlier rows and count again" in note for note in result.notes
+        "4 rows repeat users of earlier rows and are counted again" in note for note in result.notes
     )
 
 
