@@ -116,8 +116,9 @@ class ResampledDifference:
 
     def _level_of(self, share: float) -> float:
         """Return the level of the BCa end below which this share of the draws is."""
-        size = len(self.draws) + 1
-        distance = _NORMAL.inv_cdf(min(max(share, 1 / size), 1 - 1 / size)) - self.bias
+        if not 0 < share < 1:  # no draw is on the other side of 0
+            return share
+        distance = _NORMAL.inv_cdf(share) - self.bias
         room = 1 + self.acceleration * distance
         if room <= 0:
             return 0.0 if distance < 0 else 1.0
