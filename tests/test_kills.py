@@ -186,17 +186,24 @@ def test_stopped_commands_leave_complete_files_and_resume(tmp_path):
 
 
 def test_sigterm_ends_a_command_on_ray(tmp_path):
+    """Ray itself aborts at some moments of its start; the signal is then sent a little later."""
     require_ray()
     write_inputs(tmp_path)
     command = [*COMMANDS["a"][: COMMANDS["a"].index("--batch-size")], "--engine", "ray"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "weft", *command], cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    )
-    time.sleep(random.Random(25).uniform(5, 9))  # Ray starts
-    process.send_signal(signal.SIGTERM)
-    printed = process.communicate(timeout=60)[1]
+    for seconds in (7, 9, 11):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "weft", *command],
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        time.sleep(seconds)  # Ray starts
+        process.send_signal(signal.SIGTERM)
+        printed = process.communicate(timeout=60)[1]
+        assert not (tmp_path / "out").exists() and not list(tmp_path.rglob(HIDDEN_FOLDER))
+        if process.returncode != -signal.SIGABRT:
+            break
     assert process.returncode == 143 and printed == "interrupted by SIGTERM\n"
-    assert not (tmp_path / "out").exists() and not list(tmp_path.rglob(HIDDEN_FOLDER))
 
 
 # ------------------------------------------------------------------------- memory-mapped scores
