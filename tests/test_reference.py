@@ -9,8 +9,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import typer
 
 import weft
+from weft import cli
 from weft.metrics.registry import built_in_metrics
 
 ROOT = Path(__file__).parents[1]
@@ -128,3 +130,25 @@ def test_exceptions_are_public_names_without_an_example():
     assert set(PUBLIC) >= WITHOUT_EXAMPLE
     for name in WITHOUT_EXAMPLE:
         assert ">>> " not in (inspect.getdoc(resolve(name)) or ""), f"{name} has an example"
+
+
+@pytest.fixture
+def command_reference(monkeypatch):
+    """The generated reference of commands, without the rest of the site."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_extensions"))
+    return importlib.import_module("command_reference").render()
+
+
+def test_the_command_reference_shows_examples_line_by_line(command_reference):
+    blocks = re.findall(r"^```bash\n(.*?)^```$", command_reference, re.M | re.S)
+    shown = [line for block in blocks for line in block.splitlines()]
+    assert "weft split ratings.csv --method folds --folds 5 --out parts -f parquet" in shown
+    commands = {line.split()[1] for line in shown if line.startswith("weft ")}
+    assert commands == set(typer.main.get_command(cli.app).commands)
+
+
+def test_the_command_reference_shows_defaults(command_reference):
+    entries = re.findall(r"^````\{option\} (\S+)(.*?)^````$", command_reference, re.M | re.S)
+    defaults = {name: re.findall(r"Default: .*", text) for name, text in entries}
+    assert defaults["--folds"] == ["Default: 5."]  # stated in the text of the option
+    assert defaults["--format"][0] and defaults["INTERACTIONS"] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,12 +46,12 @@ def _section(name: str, command: Any) -> Iterator[str]:
 
 
 def _description(text: str | None) -> Iterator[str]:
-    """Yield the help text of a command; paragraphs that keep their lines are examples."""
+    """Yield the help text of a command; indented paragraphs and those of several lines are code."""
     for paragraph in (text or "").split("\n\n"):
-        if paragraph.startswith("\b"):
-            is_command = paragraph.lstrip("\b\n").startswith("weft")
-            language = "bash" if is_command else "yaml"
-            yield from (f"```{language}", *paragraph.lstrip("\b\n").splitlines(), "```", "")
+        lines = textwrap.dedent(paragraph.removeprefix("\b\n")).splitlines()
+        if paragraph.startswith(("\b", " ")) or len(lines) > 1:
+            language = "bash" if lines[0].startswith("weft") else "yaml"
+            yield from (f"```{language}", *lines, "```", "")
         else:
             yield from (escape(" ".join(paragraph.split())), "")
 
@@ -71,7 +72,9 @@ def _entry(signature: str, parameter: Any) -> Iterator[str]:
     """Yield the entry of an argument or option."""
     yield from (f"````{{option}} {signature}", escape(parameter.help or ""))
     facts = ["Required."] if parameter.required else []
-    if _shows_default(parameter):
+    if isinstance(parameter.show_default, str):  # stated as a text
+        facts.append(f"Default: {escape(parameter.show_default)}.")
+    elif _shows_default(parameter):
         facts.append(f"Default: {code(parameter.default)}.")
     if parameter.multiple and "repeated" not in (parameter.help or ""):
         facts.append("May be repeated.")

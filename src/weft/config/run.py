@@ -40,21 +40,11 @@ class RunOutcome:
     its results have values per user even if `results` do not. `gates` are the outcomes of the
     gates, `gate_notes` remarks about their baselines.
 
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> _ = (folder / "test.csv").write_text("user,item\\nann,a\\nbob,b\\n")
-    >>> _ = (folder / "als.csv").write_text("user,item,rank\\nann,a,1\\nbob,c,1\\n")
-    >>> import weft, weft.config
-    >>> from weft.config.run import run
-    >>> configuration = weft.config.from_mapping(
-    ...     {"data": {"truth": "test.csv"}, "models": {"als": "als.csv"},
-    ...      "evaluation": {"metrics": "HitRate@1"}},
-    ...     folder=folder,
-    ... )
-    >>> outcome = run(configuration)
-    >>> len(outcome), outcome.results[0]["HitRate@1"]
-    (1, 0.5)
+    >>> import weft
+    >>> result = weft.evaluate({"ann": ["a"]}, {"ann": ["a"]}, metrics="HitRate@1")
+    >>> outcome = RunOutcome((result,))  # as `run` returns it
+    >>> len(outcome), [result["HitRate@1"] for result in outcome]
+    (1, [1.0])
     """
 
     results: tuple[Result, ...]
