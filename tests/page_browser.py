@@ -47,6 +47,18 @@ def launched() -> Iterator:
         browser.close()
 
 
+def open_page(browser, *, width: int = 1280, **options):
+    """A new page: its context, the page, the addresses that it requests, and what it logs."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+    context.set_default_timeout(30_000)  # on a busy machine
+    page = context.new_page()
+    requested, logged = [], []
+    page.on("request", lambda request: requested.append(request.url))
+    page.on("console", lambda message: logged.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: logged.append(f"error: {error}"))
+    return context, page, requested, logged
+
+
 @contextmanager
 def opened(
     browser, file: Path, *, width: int = 1280, before: str = "", says: str | None = None, **options
@@ -55,13 +67,7 @@ def opened(
 
     It may request nothing but itself, violate no policy, and log nothing; or one thing that begins
     with `says`."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-    context.set_default_timeout(30_000)  # on a busy machine
-    page = context.new_page()
-    requested, said = [], []
-    page.on("request", lambda request: requested.append(request.url))
-    page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: said.append(f"error: {error}"))
+    context, page, requested, said = open_page(browser, width=width, **options)
     page.add_init_script(VIOLATIONS + before)
     page.goto(file.as_uri())
     page.wait_for_selector("html[data-charts=drawn]", state="attached")

@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 import axe_playwright_python
 import pytest
 
-from page_browser import launched
+from page_browser import launched, open_page
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
@@ -191,13 +191,7 @@ def browser():
 @contextmanager
 def watched(browser, address, **options):
     """A page that requests only what is on the server, and logs no error."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
-    context.set_default_timeout(30_000)  # on a busy machine
-    page = context.new_page()
-    requested, logged = [], []
-    page.on("request", lambda request: requested.append(request.url))
-    page.on("console", lambda message: logged.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: logged.append(f"error: {error}"))
+    context, page, requested, logged = open_page(browser, **options)
     yield page
     context.close()
     elsewhere = [url for url in requested if not url.startswith((f"{address}/", "data:", "blob:"))]
