@@ -600,9 +600,7 @@ def test_rejects_wrong_numbers_of_resamples():
             weft.Evaluator("nDCG@3", bootstrap=wrong)
         with pytest.raises(SettingError, match="bootstrap="):
             weft.evaluate(SCORES, "no such file", metrics="nDCG@3", bootstrap=wrong)
-    with pytest.raises(
-        InputError, match="needs user_indices, to know users by something that stays the same"
-    ):
+    with pytest.raises(InputError, match="needs user_indices to know the users that are resampled"):
         weft.Evaluator("nDCG@3", bootstrap=10).update(SCORES, TARGET)
     with pytest.raises(SettingError, match="differ in bootstrap: 24 and 30"):
         evaluator("nDCG").merge(evaluator("nDCG", bootstrap=30))

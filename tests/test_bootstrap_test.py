@@ -337,7 +337,7 @@ def test_resamples_are_saved_and_loaded(results, tmp_path):
     assert weft.compare(loaded).to_frame().equals(weft.compare(results).to_frame())
     (tmp_path / "a.exposure_parts.parquet").unlink()
     partly = weft.load_result(tmp_path / "a.json")
-    assert "exposures of items were saved as" in partly.notes[-1]
+    assert "exposures of items were saved in" in partly.notes[-1]
     comparison = weft.compare({**loaded, "a": partly})
     assert not any(row["form"] == "swaps" for row in comparison.rows)
     assert "lacks the exposure of its items" in comparison.notes[0]

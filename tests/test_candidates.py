@@ -517,7 +517,9 @@ def test_models_that_need_items():
     assert (
         of(Pairs(), train=np.eye(3, 4))["MRR@2"] == of(train=np.eye(3, 4))["MRR@2"]
     )  # train tells how many there are
-    with pytest.raises(InputError, match=r"has to be told the items; give their ids with items="):
+    with pytest.raises(
+        InputError, match=r"of the model needs the items; give their ids with items="
+    ):
         of(Pairs())
 
 
@@ -540,19 +542,19 @@ def test_rejects_wrong_shapes_of_model_scores():
     with pytest.raises(
         InputError,
         match=(
-            r"asked for 3 items of each of 3 users, .* answered with shape \[3, 4\]; expected "
+            r"for 3 items of each of 3 users, .* returned scores of shape \[3, 4\]; expected "
             r"\[3, 3\]"
         ),
     ):
         of(lambda users, items: SCORES, items=range(4), candidates=GIVEN)
-    with pytest.raises(InputError, match="answered with 4 columns, but there are 5 items"):
+    with pytest.raises(InputError, match="returned 4 columns, but there are 5 items"):
         of(lambda users: SCORES, items=range(5), candidates=GIVEN)
     for bad, word in ((float("nan"), "NaN"), (float("inf"), r"\+inf")):
         scores = SCORES.clone()
         scores[1, 3] = bad
-        with pytest.raises(InputError, match=f"the scores hold {word}, first in row 1, column 3"):
+        with pytest.raises(InputError, match=f"the scores have {word}, first in row 1, column 3"):
             of(scores, candidates=GIVEN)
-        with pytest.raises(InputError, match=f"the scores hold {word}, first in row 1, column 3"):
+        with pytest.raises(InputError, match=f"the scores have {word}, first in row 1, column 3"):
             of(scores, candidates="cold", train={0: [3]})
 
 
@@ -625,15 +627,15 @@ def test_evaluator_rejects_wrong_candidates():
     for wrong, message in (
         (items[:, :1], r"items has shape \[2, 1\], but preds \[2, 2\]"),
         (items.float(), "items are of torch.float32; expected item numbers"),
-        (items + 1, "items holds 4; item numbers go from 0 to 3"),
-        (items - 2, "items holds -2; item numbers go from 0 to 3"),
-        (torch.zeros(2, 2, dtype=torch.int64), "items holds the same item twice in a row"),
+        (items + 1, "items has 4; item numbers range from 0 to 3"),
+        (items - 2, "items has -2; item numbers range from 0 to 3"),
+        (torch.zeros(2, 2, dtype=torch.int64), "items has the same item twice in a row"),
     ):
         with pytest.raises(InputError, match=message):
             evaluator.update(preds, [[0], [1]], items=wrong)
     with pytest.raises(InputError, match="target has a rating where items is -1"):
         evaluator.update(preds, torch.ones(2, 2), items=items)
-    with pytest.raises(InputError, match="the scores hold NaN, first in row 0, column 3"):
+    with pytest.raises(InputError, match="the scores have NaN, first in row 0, column 3"):
         evaluator.update(torch.tensor([[0.0, torch.nan], [0.0, 0.0]]), [[0], [1]], items=items)
     with pytest.raises(InputError, match="give the Evaluator num_items="):
         weft.Evaluator(["MRR@1"]).update(preds, [[0], [1]], items=items)
@@ -647,7 +649,7 @@ def test_evaluator_rejects_wrong_candidates():
     ("settings", "error", "message"),
     [
         ({"candidates": "cold"}, MissingInput, "candidates='cold' needs train="),
-        ({"candidates": "clod"}, SettingError, "nor is there such a file.*Did you mean 'cold'"),
+        ({"candidates": "clod"}, SettingError, "and there is no such file.*Did you mean 'cold'"),
         ({"candidates": None}, SettingError, "candidates=None is not known"),
         ({"candidates": "nowhere.csv"}, InputError, "nowhere.csv"),
         ({"candidates": 3}, InputError, "candidates is a int; expected a path"),
@@ -660,23 +662,23 @@ def test_evaluator_rejects_wrong_candidates():
         (
             {"candidates": "listed"},
             SettingError,
-            "candidates='listed' is about recommendation lists",
+            "candidates='listed' applies to recommendation lists",
         ),
         (
             {"num_negatives": 9},
             SettingError,
-            "num_negatives=9 is about sampled negatives, but strategy='full'",
+            "num_negatives=9 applies to sampled negatives, but strategy='full'",
         ),
         (
             {"negative_sampling": "uniform"},
             SettingError,
-            "negative_sampling='uniform' is about sampled negatives",
+            "negative_sampling='uniform' applies to sampled negatives",
         ),
-        ({"neg_alpha": 0.5}, SettingError, "neg_alpha=0.5 is about sampled negatives"),
+        ({"neg_alpha": 0.5}, SettingError, "neg_alpha=0.5 applies to sampled negatives"),
         (
             {"candidates": GIVEN, "strategy": "sampled", "num_negatives": 9},
             SettingError,
-            "but candidates= gives them",
+            "but candidates= gives the candidates",
         ),
         (
             {"strategy": "smapled"},
@@ -686,7 +688,7 @@ def test_evaluator_rejects_wrong_candidates():
         (
             {"strategy": "sampled", "num_negatives": 0},
             SettingError,
-            "num_negatives=0; it must be a whole number from 1 up",
+            "num_negatives=0; it must be an integer of at least 1",
         ),
         (
             {"strategy": "sampled", "negative_sampling": "popular"},
@@ -701,7 +703,7 @@ def test_evaluator_rejects_wrong_candidates():
         (
             {"strategy": "sampled", "neg_alpha": 1},
             SettingError,
-            "neg_alpha=1 is about negative_sampling='popularity'",
+            "neg_alpha=1 applies to negative_sampling='popularity'",
         ),
     ],
 )
@@ -716,9 +718,9 @@ def test_rejects_candidates_that_lists_cannot_have():
         of(lists, candidates=GIVEN, metrics="AUC")
     with pytest.raises(MissingInput, match="AUC needs scores, which these lists do not have"):
         of({0: [1, 2]}, candidates="listed", metrics="AUC")
-    with pytest.raises(SettingError, match="nothing is left to draw"):
+    with pytest.raises(SettingError, match="there are no negatives to sample"):
         of(lists, candidates="listed", strategy="sampled")
-    with pytest.raises(SettingError, match="neg_alpha=-1; it must be a number from 0 up"):
+    with pytest.raises(SettingError, match="neg_alpha=-1; it must be a number of at least 0"):
         of(strategy="sampled", negative_sampling="popularity", neg_alpha=-1, train={0: [1]})
 
 

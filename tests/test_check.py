@@ -1243,7 +1243,7 @@ def test_process_has_exit_codes(folder):
     assert start("--recs", "twice.csv", *BASIC).returncode == 1
     for arguments, message in (
         (["--recs", "knn.csv", "--recs", "knn=few.csv", *BASIC], "there is already a model 'knn'"),
-        (["--recs", "knn.csv", *BASIC, "-k", "ten"], "--top-k ten; cut-offs are whole numbers"),
+        (["--recs", "knn.csv", *BASIC, "-k", "ten"], "--top-k ten; cut-offs are integers"),
         (["--recs", "knn.csv", *BASIC, "--format", "jsn"], "Did you mean 'json'?"),
         (["--recs", "knn.csv", *BASIC, "-m", "nDGC"], "Did you mean 'nDCG'?"),
     ):

@@ -145,8 +145,8 @@ def test_rejects_the_checkpoint_of_another_evaluation(other, says, tmp_path):
     with pytest.raises(
         SettingError,
         match=(
-            rf"run\.state: cannot resume from it: it and this evaluation differ in {says}.*start "
-            rf"again"
+            rf"run\.state: cannot resume from this file: the file and this evaluation differ in "
+            rf"{says}.*start again"
         ),
     ):
         weft.evaluate(
@@ -167,13 +167,15 @@ def test_rejects_files_that_are_not_checkpoints(tmp_path):
     path = tmp_path / "run.state"
     with pytest.raises(RuntimeError):
         evaluate(Model(13), checkpoint=path)
-    with pytest.raises(InputError, match="checkpoint of an evaluation in one call"):
+    with pytest.raises(InputError, match=r"this is a checkpoint of evaluate\(\)"):
         weft.load_state(path)
     weft.save_state(fed([torch.arange(3)]), path)
-    with pytest.raises(InputError, match=r"run\.state: the state of an Evaluator.*load_state"):
+    with pytest.raises(
+        InputError, match=r"run\.state: this is the state of an Evaluator.*load_state"
+    ):
         evaluate(Model(), checkpoint=path)
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(InputError, match="cut short"):
+    with pytest.raises(InputError, match="truncated"):
         evaluate(Model(), checkpoint=path)
 
 
@@ -184,7 +186,7 @@ def test_refuses_a_checkpoint_that_cannot_be_written_before_the_first_batch(name
     (tmp_path / "file").write_text("no folder")
     model = Model()
     with pytest.raises(
-        InputError, match=r"cannot be written \(.*give checkpoint= a file"
+        InputError, match=r"cannot be written \(.*give checkpoint= in a writable folder"
     ) as caught:
         evaluate(model, checkpoint=tmp_path / name)
     assert caught.value.setting == "checkpoint" and model.asked == []

@@ -830,7 +830,7 @@ NO_CUTOFF = (*FLAGS, "-m", "nDCG")
         (["evaluate", "--truth", "test.csv"], "--recs must be given"),
         (NO_CUTOFF, "--top-k"),
         ([*NO_CUTOFF, "-k", "0"], "--top-k"),
-        ([*NO_CUTOFF, "-k", "5,x"], "--top-k x; cut-offs are whole numbers"),
+        ([*NO_CUTOFF, "-k", "5,x"], "--top-k x; cut-offs are integers"),
         ([*BRIEF, "-m", "nDGC"], "Did you mean 'nDCG'?"),
         ([*BRIEF, "-m", "nDCG(gian=linear)"], "has no parameter 'gian'"),
         ([*BRIEF, "-m", "EPC"], "--train"),
@@ -862,7 +862,7 @@ NO_CUTOFF = (*FLAGS, "-m", "nDCG")
         ),
         (
             [*BRIEF, "--engine", "ray", "--parts", "0"],
-            "--parts 0; it must be a whole number from 1 up",
+            "--parts 0; it must be an integer of at least 1",
         ),
         (
             [*BRIEF, "--address", "ray://head:10001"],
@@ -1107,7 +1107,10 @@ def test_spark_writes_its_values_per_user(folder, call, engines):
     (folder / "poor").rename(folder / "there" / "good.per_user.parquet")
     (folder / "good").rename(folder / "there" / "poor.per_user.parquet")
     swapped = call("compare", "there/good.json", "there/poor.json", cwd=folder, code=2).stderr
-    assert "good.per_user.parquet: not the Parquet table that good.json was saved with" in swapped
+    assert (
+        "good.per_user.parquet: this is not the Parquet table that was saved with good.json"
+        in swapped
+    )
     assert sorted(path.name for path in (folder / "there").iterdir()) == names
     call(*BRIEF, "--engine", "spark", "--out", "here", "--per-user", "--overwrite", cwd=folder)
     assert (folder / "here" / "good.per_user.parquet").is_dir()
@@ -1486,7 +1489,7 @@ def test_evaluate_writes_a_report_with_all_that_it_needs(folder, call, reported)
 def test_warns_of_a_report_without_a_comparison(folder, call, reported):
     done = call(*FLAGS, "-m", "ItemCoverage@2", "--report", "page.html", cwd=folder)
     assert (
-        done.stderr.startswith("warning: report: the models are not compared in it: ")
+        done.stderr.startswith("warning: report: it does not compare the models: ")
         and done.stderr.count("\n") == 1
     )
     assert done.stdout.splitlines()[-1] == "Written: page.html"
@@ -1869,7 +1872,7 @@ def test_checkpoints_of_commands(folder, call, monkeypatch):
     assert all(path.parent == Path("inner") for path in seen[1:3])
     assert seen[3:] == [Path("x.good"), Path("x.a_b")]
     refused = call(*BRIEF, "--checkpoint", "test.csv/x", cwd=folder, code=2)
-    assert "give --checkpoint a file" in refused.stderr
+    assert "give --checkpoint in a writable folder" in refused.stderr
 
 
 def spy_on_checkpoints(seen, results):

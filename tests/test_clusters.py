@@ -152,7 +152,7 @@ def test_executors_that_end_are_reported():
     problem = _find_problem(Context, ["Command exited with code 1"] * 2)
     assert not problem.is_final and "no executor of Spark has started at 'yarn'" in problem.message
     problem = _find_problem(Context, ["Command exited with code 1"] * 3)
-    assert problem.is_final and "(3 did so): Command exited with code 1." in problem.message
+    assert problem.is_final and "(3 so far): Command exited with code 1." in problem.message
     assert "file 'stderr' of the application app-1" in problem.message
     assert "'10.0.0.1' (spark.driver.host)" in problem.message
     assert issubclass(EngineWarning, UserWarning)
@@ -238,7 +238,8 @@ except EngineError as error:
         head.terminate()
         head.wait()
     assert re.match(
-        f"Ray at '127.0.0.1:{port}' rejects the token of this process.* RAY_AUTH_TOKEN", done.stdout
+        f"Ray at '127.0.0.1:{port}' rejected the token of this process.* RAY_AUTH_TOKEN",
+        done.stdout,
     )
     assert "InvalidAuthToken" not in done.stderr
 

@@ -234,7 +234,7 @@ def test_rejects_sampling_keys_without_sampling(folder):
     lines = error_lines(
         folder, "evaluation: {num_negatives: 7, negative_sampling: uniform, neg_alpha: 0.5}"
     )
-    assert [line.partition(" is about ")[0] for line in lines] == [
+    assert [line.partition(" applies to ")[0] for line in lines] == [
         "1:29: num_negatives: 7",
         "1:51: negative_sampling: uniform",
         "1:71: neg_alpha: 0.5",
@@ -287,14 +287,14 @@ def test_reads_booleans_with_an_anchor(folder):
 def test_text_that_looks_like_a_number_is_quoted_in_errors(folder):
     (line,) = error_lines(folder, "evaluation: {metrics: nDCG, top_k: '10'}")
     assert line == (
-        "1:36: top_k: '10'; cut-offs are whole numbers from 1 up, like top_k: [10, 20]."
+        "1:36: top_k: '10'; cut-offs are integers of at least 1, such as top_k: [10, 20]."
     )
 
 
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("data: {truth: truth.csv}\nmetrics: nDCG@5", "It is a key of the section 'evaluation:'."),
+        ("data: {truth: truth.csv}\nmetrics: nDCG@5", "It belongs to the section 'evaluation:'."),
         ("data: {truth: truth.csv}\nrecommendations: {a: als.csv}", "Did you mean 'models'?"),
         ("data: {truth: truth.csv, test: truth.csv}", "Did you mean 'truth'?"),
         ("models: {als: {path: als.csv, file: als.csv}}", "Did you mean 'path'?"),
@@ -334,7 +334,7 @@ data: {truth: &file truth.csv, train: *file}
     assert configuration.data.train == configuration.data.truth
     merged = text.replace("[3, 5]", "[3, five]")
     assert error_lines(folder, merged) == [
-        "3:14: top_k: five; cut-offs are whole numbers from 1 up, like top_k: [10, 20]."
+        "3:14: top_k: five; cut-offs are integers of at least 1, such as top_k: [10, 20]."
     ]
 
 
@@ -352,19 +352,19 @@ def nested_anchors(levels, width, form):
     [
         (
             nested_anchors(10, 9, "x-{number}: &x{number} [{aliases}]"),
-            r"6:\d+: aliases repeat more than 100,000 values up to \*x4",
+            r"6:\d+: aliases up to \*x4 expand to more than 100,000 values",
         ),
         (
             nested_anchors(10, 9, "x-{number}: &x{number} {{<<: [{aliases}]}}"),
-            r"6:\d+: aliases repeat more than 100,000 values up to \*x4",
+            r"6:\d+: aliases up to \*x4 expand to more than 100,000 values",
         ),
         (
             f"x-text: &x {'long' * 20_000}\ndata: [{', '.join(['*x'] * 100)}]",
-            r"2:\d+: aliases repeat more than 100,000 values up to \*x",
+            r"2:\d+: aliases up to \*x expand to more than 100,000 values",
         ),
         ("data: !!set 1", " a tag such as !!set or !!omap does not fit its value; remove the tag"),
-        ("data: &a {<<: *a}", r"1:15: \*a is inside of &a, which it would repeat; remove it"),
-        ("data: &a\n  - b: *a", r"2:8: \*a is inside of &a, which it would repeat"),
+        ("data: &a {<<: *a}", r"1:15: \*a refers to &a, which contains it; remove"),
+        ("data: &a\n  - b: *a", r"2:8: \*a refers to &a, which contains it"),
         (f"data: {'[' * 5000}", "1:56: lists or mappings are nested more than 50 levels deep"),
         (f"data: {'{a: ' * 5000}", "1:203: lists or mappings are nested more than 50 levels"),
         ("- " * 5000, "1:101: lists or mappings are nested more than 50 levels deep"),
@@ -430,33 +430,33 @@ DATA = "data: {truth: truth.csv}\n"
 MISTAKES = [
     (
         "evaluation:\n  metricz: [nDCG]",
-        "2:3: evaluation.metricz: unknown key 'metricz'. Did you mean 'metrics'? Keys here: "
+        "2:3: evaluation.metricz: unknown key 'metricz'. Did you mean 'metrics'? Allowed keys: "
         "metrics,",
     ),
     (
         "evaluatoin: {}",
-        "1:1: evaluatoin: unknown key 'evaluatoin'. Did you mean 'evaluation'? Keys here: "
+        "1:1: evaluatoin: unknown key 'evaluatoin'. Did you mean 'evaluation'? Allowed keys: "
         "evaluation, data, models,",
     ),
     (
         "evaluation:\n  top_k: [10, 0]",
-        "2:15: top_k: 0; cut-offs are whole numbers from 1 up, like top_k: [10, 20].",
+        "2:15: top_k: 0; cut-offs are integers of at least 1, such as top_k: [10, 20].",
     ),
     (
         "evaluation: {top_k: 10.5}",
-        "1:21: top_k: 10.5; cut-offs are whole numbers from 1 up, like top_k: [10, 20].",
+        "1:21: top_k: 10.5; cut-offs are integers of at least 1, such as top_k: [10, 20].",
     ),
     (
         "evaluation: {top_k: true}",
-        "1:21: top_k: true; cut-offs are whole numbers from 1 up, like top_k: [10, 20].",
+        "1:21: top_k: true; cut-offs are integers of at least 1, such as top_k: [10, 20].",
     ),
     (
         "evaluation: {top_k: '10, 20'}",
-        "1:21: top_k: '10, 20'; cut-offs are whole numbers from 1 up, like top_k: [10, 20].",
+        "1:21: top_k: '10, 20'; cut-offs are integers of at least 1, such as top_k: [10, 20].",
     ),
     (
         "evaluation: {top_k: {a: 1}}",
-        "1:21: top_k: a; cut-offs are whole numbers from 1 up, like top_k: [10, 20].",
+        "1:21: top_k: a; cut-offs are integers of at least 1, such as top_k: [10, 20].",
     ),
     (
         "evaluation:\n  metrics: [nDCG@5, nDGC@5]",
@@ -480,12 +480,13 @@ MISTAKES = [
     ),
     (
         "evaluation: {metrics: 'nDCG, MAP'}",
-        "1:23: evaluation.metrics: got 'nDCG, MAP', expected one name; write a list: [nDCG, MAP].",
+        "1:23: evaluation.metrics: got 'nDCG, MAP', expected one metric name; use a list for "
+        "several: [nDCG, MAP].",
     ),
     (
         "evaluation: {metrics: [F1(beta=2]}",
-        "1:24: evaluation.metrics[0]: got 'F1(beta=2', in which parentheses do not match; "
-        "in [...] a name with commas must be in quotes:",
+        "1:24: evaluation.metrics[0]: got 'F1(beta=2' with unbalanced parentheses; in [...], "
+        "quote a name that contains commas:",
     ),
     (
         "evaluation: {metrics: [AUC@5]}",
@@ -547,7 +548,7 @@ MISTAKES = [
     ),
     (
         "evaluation: {strategy: sampled, num_negatives: 0}",
-        "1:48: num_negatives: 0; it must be a whole number from 1 up.",
+        "1:48: num_negatives: 0; it must be an integer of at least 1.",
     ),
     (
         "evaluation: {strategy: sampled, negative_sampling: popular}",
@@ -556,32 +557,32 @@ MISTAKES = [
     ),
     (
         "evaluation: {strategy: sampled, neg_alpha: -1}",
-        "1:44: neg_alpha: -1; it must be a number from 0 up.",
+        "1:44: neg_alpha: -1; it must be a number of at least 0.",
     ),
     (
         "evaluation: {estimator: rank_estimate}",
-        "1:25: estimator: rank_estimate estimates from sampled negatives what all items "
-        "would give, but strategy: full samples none; give strategy:",
+        "1:25: estimator: rank_estimate estimates the values of a full ranking from sampled "
+        "negatives, but strategy: full samples none; set strategy:",
     ),
     (
         "evaluation: {strategy: sampled, negative_sampling: popularity, estimator: bias_variance}",
-        "1:75: estimator: bias_variance holds for negatives that are drawn uniformly; "
-        "with negative_sampling: popularity there is no estimate. Give",
+        "1:75: estimator: bias_variance needs negatives that are sampled uniformly, not "
+        "negative_sampling: popularity. Set",
     ),
     (
         "evaluation: {strategy: sampled, estimator: bias_variance, gamma: 0}",
-        "1:66: gamma: 0; it must be a number above 0, at most 1: the weight of variance "
+        "1:66: gamma: 0; it must be a number above 0 and at most 1: the weight of variance "
         "against bias.",
     ),
     (
         "evaluation: {strategy: sampled, estimator: rank_estimate, gamma: 0.1}",
-        "1:66: gamma: 0.1 belongs to estimator: bias_variance; estimator: rank_estimate "
+        "1:66: gamma: 0.1 is a parameter of estimator: bias_variance; estimator: rank_estimate "
         "has no such parameter.",
     ),
     (
         "evaluation: {candidates: negatives.csv}",
-        "1:26: candidates: negatives.csv is not known; a file with the candidates of each "
-        "user is data.candidates.",
+        "1:26: candidates: negatives.csv is not known; give a file with the candidates of each "
+        "user as data.candidates.",
     ),
     (
         "data: {truth: truth.csv}\nevaluation: {candidates: cold}",
@@ -593,18 +594,18 @@ MISTAKES = [
     ),
     (
         "data: {truth: truth.csv, candidates: truth.csv}\nevaluation: {candidates: listed}",
-        "2:26: evaluation.candidates: data.candidates gives the candidates of each user; keep one "
-        "of the two.",
+        "2:26: evaluation.candidates: data.candidates also gives the candidates of each user; "
+        "remove one of the two.",
     ),
     (
         "data: {truth: truth.csv, candidates: truth.csv}\nevaluation: {strategy: sampled, "
         "num_negatives: 9}",
-        "2:48: num_negatives: 9 is about drawing negatives, but candidates gives them; "
-        "leave one of the two out.",
+        "2:48: num_negatives: 9 applies to sampled negatives, but candidates gives the "
+        "candidates; remove one of the two.",
     ),
     (
         "evaluation: {bootstrap: yes please}",
-        "1:25: bootstrap: 'yes please'; it must be a whole number from 2 up.",
+        "1:25: bootstrap: 'yes please'; it must be an integer of at least 2.",
     ),
     (
         "evaluation: {slices: [gender]}",
@@ -628,17 +629,17 @@ MISTAKES = [
     (
         "evaluation: {slices: {activity: quantiles(1)}}",
         "1:33: evaluation.slices.activity: slices['activity'] has 'quantiles(1)'; quantiles take "
-        "one whole number from 2 up",
+        "one integer of at least 2",
     ),
     (
         "evaluation: {slices: {activty: quantiles(4)}}",
-        "1:32: evaluation.slices.activty: slices['activty'] is 'quantiles(4)', but 'activty' is no "
-        "number that is known of users.",
+        "1:32: evaluation.slices.activty: slices['activty'] is 'quantiles(4)', but 'activty' is "
+        "not a known number of users.",
     ),
     (
         "evaluation: {slices: {age: {of: truth.csv, by: 'bins(3, 1)'}}}",
-        "1:48: evaluation.slices.age.by: age has 'bins(3, 1)'; bins take the numbers at which "
-        "groups start, ascending,",
+        "1:48: evaluation.slices.age.by: age has 'bins(3, 1)'; bins take the lower bounds of the "
+        "groups in ascending order,",
     ),
     (
         "evaluation: {item_slices: [genre]}",
@@ -702,18 +703,18 @@ MISTAKES = [
     ),
     (
         "evaluation: {relevance_threshold: high}",
-        "1:35: relevance_threshold: high; it must be a number above 0, from which on a "
-        "rating makes an item relevant.",
+        "1:35: relevance_threshold: high; it must be a number above 0: the lowest rating of a "
+        "relevant item.",
     ),
     (
         "evaluation: {relevance_threshold: .nan}",
-        "1:35: relevance_threshold: nan; it must be a number above 0, from which on a "
-        "rating makes an item relevant.",
+        "1:35: relevance_threshold: nan; it must be a number above 0: the lowest rating of a "
+        "relevant item.",
     ),
-    ("evaluation: {seed: -1}", "1:20: seed: -1; it must be a whole number from 0 up."),
+    ("evaluation: {seed: -1}", "1:20: seed: -1; it must be an integer of at least 0."),
     (
         "evaluation: {batch_size: 0}",
-        "1:26: batch_size: 0; it must be a whole number from 1 up.",
+        "1:26: batch_size: 0; it must be an integer of at least 1.",
     ),
     (
         "evaluation: {save_per_user: 3}",
@@ -722,7 +723,7 @@ MISTAKES = [
     ("evaluation: {per_user: 3}", "1:24: per_user: 3; it must be True or False."),
     (
         "evaluation: {per_user: true, save_per_user: true}",
-        "1:14: evaluation.per_user: is another name of save_per_user, which is",
+        "1:14: evaluation.per_user: is an alias of save_per_user, which is",
     ),
     ("evaluation: {gates: ['nDCG@10 ?? 3']}", "1:22: evaluation.gates[0]: "),
     (
@@ -742,7 +743,7 @@ MISTAKES = [
     ("data: {train: train.csv}", "1:7: data: the key 'truth' is missing; add it."),
     (
         "data:\n  truth: truth.csv\n  tran: train.csv",
-        "3:3: data.tran: unknown key 'tran'. Did you mean 'train'? Keys here: truth, train,",
+        "3:3: data.tran: unknown key 'tran'. Did you mean 'train'? Allowed keys: truth, train,",
     ),
     (
         "data: {truth: [truth.csv]}",
@@ -780,7 +781,7 @@ MISTAKES = [
     ("models: {als: }", "1:14: models.als: got nothing, expected a path, or a mapping with path,"),
     (
         "models: {a/b: als.csv}",
-        "1:10: models.a/b: expected a name that a file can have, without '/'",
+        "1:10: models.a/b: expected a valid file name, without '/'",
     ),
     ("models:\n  als:\n    pth: als.csv", "2:3: models.als: the key 'path' is missing; add it."),
     (
@@ -810,7 +811,7 @@ MISTAKES = [
     ),
     (
         "evaluation: {seed: !secret 5}",
-        "1:20: evaluation.seed: the tag !secret has no meaning here; remove it.",
+        "1:20: evaluation.seed: the tag !secret is not supported; remove it.",
     ),
 ]
 
@@ -874,7 +875,7 @@ def test_hints_at_files_in_the_current_folder(folder):
 
 
 SYNTAX = [
-    ("evaluation:\n\ttop_k: 5\n", "2:1: there is a tab here; YAML is indented with spaces only."),
+    ("evaluation:\n\ttop_k: 5\n", "2:1: found a tab; YAML is indented with spaces only."),
     (
         "evaluation:\n  a: 1\n   b: 2\n",
         "3:5: bad indentation: 'b' starts in column 4, but 'a' in line 2 starts in column 3.",
@@ -889,31 +890,31 @@ SYNTAX = [
     ),
     (
         "evaluation: metrics: nDCG",
-        "1:20: there is a second ': ' in this line; put the value in quotes",
+        "1:20: this line contains a second ': '; quote the value",
     ),
     (
         "evaluation: {seed: 1}\nevaluation: {seed: 2}",
-        "2:1: the key 'evaluation' is given twice in one mapping; keep one.",
+        "2:1: the key 'evaluation' occurs twice in one mapping; remove one.",
     ),
     (
         "evaluation:\n  seed: 1\n  seed: 2",
-        "3:3: the key 'seed' is given twice in one mapping; keep one.",
+        "3:3: the key 'seed' occurs twice in one mapping; remove one.",
     ),
-    ("evaluation: {metrics: [nDCG\n", "the '[' of line 1, column 23 is not closed; add ']'"),
-    ("evaluation: {seed: 1\ndata: {}", "the '{' of line 1, column 13 is not closed; add '}'"),
+    ("evaluation: {metrics: [nDCG\n", "the '[' at line 1, column 23 is not closed; add ']'"),
+    ("evaluation: {seed: 1\ndata: {}", "the '{' at line 1, column 13 is not closed; add '}'"),
     ("evaluation: *nothing", "1:13: *nothing refers to an anchor that is not defined above"),
-    ("evaluation: {device: 'cpu}", "the quote of line 1, column 22 is not closed"),
-    ("evaluation: {device: @cpu}", "1:22: a value cannot begin with '@'; put it in quotes."),
+    ("evaluation: {device: 'cpu}", "the quote at line 1, column 22 is not closed"),
+    ("evaluation: {device: @cpu}", "1:22: a value cannot begin with '@'; quote the value."),
     ("evaluation: {}\n---\ndata: {}", "2:1: a second document starts here ('---')"),
     ("evaluation: {<<: 5}", "1:18: the file is not valid YAML here: "),
-    ("? evaluation: {seed: 5}", " a key is a list or a mapping; keys are names."),
-    ("!run {evaluation: {}}", "the tag !run has no meaning here; remove it."),
+    ("? evaluation: {seed: 5}", " a key is a list or a mapping; keys must be names."),
+    ("!run {evaluation: {}}", "the tag !run is not supported; remove it."),
     ("evaluation: {seed: !!float x}", " the file is not valid YAML: "),
     ("evaluation: \x07", "1:13: the file is not valid YAML: special characters are not allowed."),
     ("", " the file is empty; expected sections such as"),
     ("# nothing\n", " the file is empty; expected sections such as"),
-    ("- evaluation\n", "1:1: the file holds a list; expected sections with a name"),
-    ("evaluation", "1:1: the file holds the value 'evaluation'; expected sections with a name"),
+    ("- evaluation\n", "1:1: the file contains a list; expected sections such as"),
+    ("evaluation", "1:1: the file contains the value 'evaluation'; expected sections such as"),
 ]
 
 
@@ -959,7 +960,7 @@ def test_rejects_unreadable_files(folder):
         load(folder / "latin.yaml")
     (folder / "bom.yaml").write_bytes(b"\xef\xbb\xbfevaluation: {seed: 3}\n")
     assert load(folder / "bom.yaml").evaluation.seed == 3
-    with pytest.raises(weft.WeftError, match="no section 'evaluation:'"):
+    with pytest.raises(weft.WeftError, match="the section 'evaluation:' is missing"):
         load_evaluation(write_config(folder, "data: {truth: gone.csv}"))
 
 
@@ -978,7 +979,7 @@ def test_checks_mappings_like_files(folder):
     with pytest.raises(weft.WeftError) as caught:
         from_mapping({"evaluation": {"top_k": 0, "metrics": ["x"]}, "data": {"truth": "truth.csv"}})
     lines = str(caught.value).split("\n")
-    assert lines[0] == "top_k: 0; cut-offs are whole numbers from 1 up, like top_k: [10, 20]."
+    assert lines[0] == "top_k: 0; cut-offs are integers of at least 1, such as top_k: [10, 20]."
     assert lines[1] == "data.truth: there is no file or folder 'truth.csv'."
     assert (
         lines[2].startswith("evaluation.metrics[0]: there is no metric named 'x'.")
@@ -988,7 +989,7 @@ def test_checks_mappings_like_files(folder):
         from_mapping({"data": {"truth": Path("truth.csv")}}, folder=folder).data.truth.path
         == folder / "truth.csv"
     )
-    with pytest.raises(weft.WeftError, match="a configuration is a mapping"):
+    with pytest.raises(weft.WeftError, match="expected a mapping with the keys"):
         from_mapping(["nDCG"])
 
 
@@ -1123,8 +1124,8 @@ def test_ratings_can_be_ignored(folder):
 @pytest.mark.parametrize(
     ("missing", "message"),
     [
-        ({}, "no data; add 'data:' with 'truth: FILE'"),
-        ({"data": {"truth": "truth.csv"}}, "no model to evaluate; add 'models:'"),
+        ({}, "no truth; add 'data:' with 'truth: FILE'"),
+        ({"data": {"truth": "truth.csv"}}, "no models; add 'models:'"),
         (
             {"data": {"truth": "truth.csv"}, "models": {"als": "als.csv"}},
             "no metrics; add 'metrics:",
@@ -1204,13 +1205,13 @@ def test_settings_of_significance(folder):
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        ("kruskal_test: true, alternative: less", "kruskal_test has no direction"),
+        ("kruskal_test: true, alternative: less", "kruskal_test is always two-sided"),
         (
             "family: tests",
             "family: tests is not known. Choose one of 'test', 'metric', 'pair', 'all'.",
         ),
         ("alternative: 1", "alternative: 1 is not known. Choose one of 'two-sided'"),
-        ("resamples: 0", "resamples: 0; it must be a whole number from 1 up"),
+        ("resamples: 0", "resamples: 0; it must be an integer of at least 1"),
         ("sign_tests: true", "Did you mean 'sign_test'?"),
     ],
 )
@@ -1310,7 +1311,7 @@ def test_rejects_modules_that_cannot_be_imported(folder, registered):
         "2:20: evaluation.custom_modules[0]: there is no module 'nowhere' in the folder of the "
         "YAML file",
         f"2:29: evaluation.custom_modules[1]: there is no file '{folder / 'no.py'}'",
-        "cannot be imported: No module named 'not_installed_at_all'. Install what is missing.",
+        "cannot be imported: No module named 'not_installed_at_all'. Install the missing module.",
         "cannot be imported: ZeroDivisionError: division by zero (line 2 of ",
         "cannot be imported: SyntaxError: ",
         "a metric named 'nDCG' is registered already",
@@ -1446,22 +1447,22 @@ def test_warprec_files_run(warprec):
     starts = [
         "metrics follow Weft's definitions",
         "reader.side: is ignored",
-        "writer: has no meaning here",
-        "filtering: has no meaning here",
-        "splitter: has no meaning here",
-        "dashboard: has no meaning here",
-        "models.BPR: is a model that WarpRec trains; it is left out.",
-        "models.Pop: is a model that WarpRec trains; it is left out.",
-        "models.External.magic: has no meaning here",
-        "evaluation.metrics[2]: is left out: AUC needs the scores of all items",
-        "evaluation.validation_metric: has no meaning here",
-        "evaluation.full_evaluation_on_report: has no meaning here",
-        "evaluation.max_metric_per_row: has no meaning here",
-        "evaluation.save_evaluation: has no meaning here",
+        "writer: is not supported",
+        "filtering: is not supported",
+        "splitter: is not supported",
+        "dashboard: is not supported",
+        "models.BPR: is a model that WarpRec trains; it is skipped.",
+        "models.Pop: is a model that WarpRec trains; it is skipped.",
+        "models.External.magic: is not supported",
+        "evaluation.metrics[2]: is skipped: AUC needs the scores of all items",
+        "evaluation.validation_metric: is not supported",
+        "evaluation.full_evaluation_on_report: is not supported",
+        "evaluation.max_metric_per_row: is not supported",
+        "evaluation.save_evaluation: is not supported",
         "evaluation.num_negatives: is ignored",
         "evaluation.negative_sampling: is ignored",
         "evaluation.neg_alpha: is ignored",
-        "general: has no meaning here",
+        "general: is not supported",
     ]
     assert len(lines) == len(starts)
     for line, start in zip(lines, starts):
@@ -1518,8 +1519,8 @@ def test_errors_in_warprec_files_name_their_keys(warprec):
         "one.tsv}}"
     )
     assert error_lines(warprec, taken) == [
-        "1:13: models.A: has several files, but 'A_2', the name of one of them, is taken; rename "
-        "that model."
+        "1:13: models.A: has several files, but the name 'A_2' of one of them is already used; "
+        "rename that model."
     ]
     assert error_lines(warprec, "models: {ProxyRecommender: {separator: ','}}") == [
         "1:28: models.ProxyRecommender: ProxyRecommender needs 'recommendation_file', the file "
@@ -1535,7 +1536,7 @@ evaluation: {top_k: 2, metrics: [nDCG]}
 """
     configuration = load(write_config(warprec, text))
     assert "reader: is ignored (loading_strategy: 'dataset')" in "".join(configuration.warnings)
-    with pytest.raises(weft.WeftError, match="no data; add 'data:'"):
+    with pytest.raises(weft.WeftError, match="no truth; add 'data:'"):
         config_run.run(configuration)
     (result,) = config_run.run(
         load(write_config(warprec, text), {"data": {"truth": warprec / "split" / "test.tsv"}})

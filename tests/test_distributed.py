@@ -221,7 +221,7 @@ def test_errors_and_differences_stop_all_processes(together, what):
     for rank, found in enumerate(together):
         assert re.search(SAID[what], found[f"refused {what}"]), found[f"refused {what}"]
         if what == "one stops":
-            assert ("stopped on the process of rank 1" in found["refused one stops"]) == (rank != 1)
+            assert ("failed on rank 1" in found["refused one stops"]) == (rank != 1)
 
 
 @pytest.mark.slow
@@ -298,6 +298,8 @@ def test_every_row_belongs_to_one_process(rows, number):
 
 
 def test_rejects_wrong_ranks():
-    with pytest.raises(SettingError, match=r"rank=2 is not one of 2 processes, which are 0 to 1"):
+    with pytest.raises(
+        SettingError, match=r"rank=2 is out of range: there are 2 processes, with ranks 0 to 1"
+    ):
         distributed.ShareSampler(range(5), rank=2, number=2)
     assert list(distributed.ShareSampler(range(3))) == [0, 1, 2]

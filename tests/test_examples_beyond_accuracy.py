@@ -110,7 +110,7 @@ def test_history_needs_user_numbers():
     scores, target = torch.rand(3, 4), torch.tensor([[1, 0, 0, 0]] * 3)
     train = torch.tensor([[1, 0, 0, 0], [0, 1, 0, 0]])
     evaluator = weft.Evaluator("NewToUser@2", train=train, mask_seen=False)
-    with pytest.raises(InputError, match="needs user_indices, to know the train interactions"):
+    with pytest.raises(InputError, match="needs user_indices to know the train interactions"):
         evaluator.update(scores, target)
     with pytest.raises(InputError, match="user_indices holds 2; expected rows of train, 0 to 1"):
         evaluator.update(scores, target, torch.arange(3))

@@ -556,7 +556,7 @@ def test_older_files_and_missing_tables(whole, tmp_path):
     lacking = weft.load_result(path)
     assert lacking.user_labels is None and lacking.per_user is not None
     assert (
-        "the labels of the users were saved as a.user_labels.parquet, which is not in the folder "
+        "the labels of the users were saved in a.user_labels.parquet, which is not in the folder "
         "of a.json" in lacking.notes
     )
     document = json.loads(path.read_text())
@@ -579,7 +579,7 @@ def test_older_files_and_missing_tables(whole, tmp_path):
         (
             "popularity",
             [{"k": 1, "low": "x", "high": 1, "items": 1, "interactions": 1, "recommendations": 1}],
-            "popularity[0]['low'] is 'x'; expected a whole number",
+            "popularity[0]['low'] is 'x'; expected an integer",
         ),
         (
             "user_labels",

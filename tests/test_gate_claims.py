@@ -99,7 +99,7 @@ def test_parses_groups_of_users(text, metric, expected):
     ("text", "message"),
     [
         ("nDCG@10 not worse than 0.3", "write '>= 0.3'"),
-        ("nDCG@10 not worse than b.json by -1", "a margin from 0 up"),
+        ("nDCG@10 not worse than b.json by -1", "a margin of at least 0"),
         ("nDCG@10 better than b.json by 2%", "'better than' takes no margin"),
         ("nDCG@10 better than b.json at 100%", "from 50 to below 100"),
         ("nDCG@10 better than b.json at 1e999%", "too large for a number"),
@@ -246,7 +246,7 @@ def test_rejects_unknown_slices_and_groups(tmp_path):
     with pytest.raises(SettingError, match=r"the slice 'gendr', .* Did you mean 'gender'\?"):
         judge("nDCG@10[gendr=F] > 0", ours, slices=["gender"])
     outcome, _ = judge("nDCG@10[gender=X] > 0", ours, slices=["gender"])
-    assert not outcome.passed and "has no group 'X'. It has: F, M" in str(outcome)
+    assert not outcome.passed and "has no group 'X'. Available: F, M" in str(outcome)
     user_result("base", [0.2, 0.4]).save(tmp_path / "base.json")
     with pytest.raises(SettingError, match=r"base.json: there is no slice 'gender'"):
         judge("nDCG@10[gender=F] > base.json", ours, slices=["gender"], folder=tmp_path)

@@ -104,16 +104,16 @@ def test_parses_gates(text, model, metric, sign, number, file, tolerance):
     ("text", "message"),
     [
         ("nDCG@10", "has no operator"),
-        ("nDCG@10 = 0.3", "write '=='"),
-        ("nDCG@10 => 0.3", "operator that is not known"),
-        ("nDCG@10 >> 0.3", "operator that is not known"),
+        ("nDCG@10 = 0.3", "Write '==' instead of '='"),
+        ("nDCG@10 => 0.3", "has an unknown operator"),
+        ("nDCG@10 >> 0.3", "has an unknown operator"),
         ("nDCG@10 >=", "no number or result file"),
         (">= 0.3", "no metric"),
         (": nDCG@10 >= 0.3", "an empty model"),
         ("nDCG@10 >= nan", "is not a number"),
         ("nDCG@10 >= 31%", "is not a number"),
         ("nDCG@10 >= 1e999", "too large for a number"),
-        (0.3, "a gate is text"),
+        (0.3, "expected a gate as text"),
     ],
 )
 def test_rejects_wrong_gates(text, message):
@@ -192,7 +192,7 @@ def test_checks_files_before_evaluating(tmp_path):
     result(Recall=0.5).save(tmp_path / "base.json")
     with pytest.raises(
         SettingError,
-        match=r"compares nDCG@10, which .*base.json does not have. It has: Recall@10\.$",
+        match=r"compares nDCG@10, which is not in .*base.json\. Available: Recall@10\.$",
     ):
         prepare_gates([gate], models=["als"], folder=tmp_path)
 
@@ -202,7 +202,10 @@ def test_rejects_baselines_with_another_definition(tmp_path):
     result(nDCG=0.5).save(tmp_path / "base.json")
     with pytest.raises(
         SettingError,
-        match=r"compares nDCG\(gain=linear\)@10, .* Other parameters make another metric",
+        match=(
+            r"compares nDCG\(gain=linear\)@10, .* A metric with other parameters is a different "
+            r"metric"
+        ),
     ):
         prepare_gates(
             [parse_gate("nDCG@10 > base.json")],

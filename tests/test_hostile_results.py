@@ -118,7 +118,7 @@ def test_wrong_values_are_one_error_with_their_name(field, wrong, saved, tmp_pat
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        (pl.DataFrame({"item": [1, 2]}), "has no column 'user'"),
+        (pl.DataFrame({"item": [1, 2]}), "there is no column 'user'"),
         (pl.DataFrame({"user": [1], "nDCG@2": [[0.5]]}), "the column 'nDCG@2' is List"),
     ],
 )

@@ -279,7 +279,7 @@ MASKED_ROW = HALF_MASKED[0]
 )
 def test_other_masked_arrays_are_refused(call):
     what, function = call
-    with pytest.raises(InputError, match=f"^{what}.* masked array with [0-9]+ masked cells"):
+    with pytest.raises(InputError, match=f"^{what}.* masked array with [0-9]+ masked values"):
         function()
 
 
@@ -705,11 +705,11 @@ def test_ids_that_count_from_one_are_a_warning_with_the_fix(source):
     wrong = torch.cat([wrong, torch.zeros(7, 1)], dim=1)
     texts, result = unlike_positions(source(wrong), FROM_ONE, train={1: [3]})
     assert texts == [
-        "no user of truth and train has the id 0, so their ids may count from 1, but they are read "
-        "as row numbers of the scores, 0 to 6. Give the ids of the rows with users=[...], or "
+        "no user of truth and train has the id 0, so the ids may start at 1, but they are read as "
+        "row numbers of the scores, 0 to 6. Give the ids of the rows with users=[...], or "
         "users='positions' if they are row numbers",
-        "no item of truth and train has the id 0, so their ids may count from 1, but they are read "
-        "as column numbers of the scores, 0 to 5. Give the ids of the columns with items=[...], or "
+        "no item of truth and train has the id 0, so the ids may start at 1, but they are read as "
+        "column numbers of the scores, 0 to 5. Give the ids of the columns with items=[...], or "
         "items='positions' if they are column numbers",
     ]
     assert result.notes[2] == (
@@ -746,27 +746,29 @@ def test_the_columns_of_a_model_are_positions_and_its_users_are_not():
         weft.evaluate(model, frame_of(FROM_ONE), metrics="nDCG@1")
     result = weft.evaluate(model, frame_of(FROM_ONE), metrics="nDCG@1", items="positions")
     assert result.provenance["ids"] == {"users": "truth", "items": "positions"}
-    with pytest.raises(SettingError, match=r"users='positions' says .* a model is called with"):
+    with pytest.raises(SettingError, match=r"users='positions' means .* a model is called with"):
         weft.evaluate(model, FROM_ONE, metrics="nDCG@1", users="positions")
 
 
 def test_lists_have_no_positions():
     lists = {1: [2, 3]}
     for name in ("users", "items"):
-        with pytest.raises(SettingError, match=rf"^{name}='positions' says that .* lists name"):
+        with pytest.raises(SettingError, match=rf"^{name}='positions' means that .* lists contain"):
             weft.evaluate(lists, FROM_ONE, metrics="nDCG@1", **{name: "positions"})
     result = weft.evaluate(lists, FROM_ONE, metrics="nDCG@1")
     assert result.provenance["ids"] == {"users": "lists", "items": "lists"}
 
 
 def test_ids_beyond_the_positions_are_refused_with_a_hint():
-    with pytest.raises(
-        InputError, match=r"(?s)users .*\nThe user ids are 1 to 6: they count from 1"
-    ):
+    with pytest.raises(InputError, match=r"(?s)users .*\nThe user ids are 1 to 6: they start at 1"):
         weft.evaluate(torch.rand(6, 7), FROM_ONE, metrics="nDCG@1")
-    with pytest.raises(InputError, match=r"(?s)columns? .*\nThe item ids are 1 to 5: they count"):
+    with pytest.raises(
+        InputError, match=r"(?s)columns? .*\nThe item ids are 1 to 5: they start at 1"
+    ):
         weft.evaluate(torch.rand(7, 5), FROM_ONE, metrics="nDCG@1")
-    with pytest.raises(InputError, match=r"(?s)item 1, rating 1\nGive the ids of the scores' rows"):
+    with pytest.raises(
+        InputError, match=r"(?s)item 1, rating 1\nGive the ids of the rows of the scores"
+    ):
         weft.evaluate(torch.rand(6, 7), {9: [1]}, metrics="nDCG@1")
 
 
@@ -1139,7 +1141,7 @@ def test_implicit_in_an_evaluator():
 
 def test_a_threshold_has_nothing_to_compare_where_ratings_are_ignored():
     with pytest.raises(
-        SettingError, match=r"relevance_threshold=4.*implicit=True ignores them.*leave one"
+        SettingError, match=r"relevance_threshold=4.*implicit=True ignores them.*remove one"
     ):
         evaluate(SCORES, implicit=True, relevance_threshold=4)
     same(

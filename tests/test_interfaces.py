@@ -161,10 +161,10 @@ def test_rejects_sampling_settings_without_sampling(folder, monkeypatch):
     monkeypatch.chdir(folder)
     options = {"metrics": ["nDCG"], "top_k": [2], "num_negatives": 5}
     error = outcome_in_python(options, has_train=True)
-    assert str(error).startswith("num_negatives=5 is about sampled negatives")
+    assert str(error).startswith("num_negatives=5 applies to sampled negatives")
     assert outcome_in_yaml(options, has_train=True).startswith(
-        "run.yaml:11:18: num_negatives: 5 is"
+        "run.yaml:11:18: num_negatives: 5 applies to sampled negatives"
     )
     assert outcome_on_the_command_line(options, has_train=True).startswith(
-        "error: --num-negatives 5 is about sampled negatives, but --strategy full ranks all"
+        "error: --num-negatives 5 applies to sampled negatives, but --strategy full ranks all"
     )

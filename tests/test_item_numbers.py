@@ -121,7 +121,7 @@ def test_check_reads_them():
         (np.where(NUMBERS == -1, -2, NUMBERS), r"item number -2 in row 3; .* -1 or -100 for none"),
         (np.where(NUMBERS == -1, ITEMS, NUMBERS), r"(?s)not columns of the scores.*0 to 11.*row"),
         (NUMBERS[:-1], "truth has 29 item numbers, but there are 30 users; give one"),
-        (NUMBERS.astype(float), r"shape \[30\].*item numbers \[users\], whole numbers"),
+        (NUMBERS.astype(float), r"shape \[30\].*a vector \[users\] of integers"),
         (NUMBERS >= 0, r"shape \[30\]"),
         (np.array([2**64 - 1] * USERS, dtype=np.uint64), "item number 18446744073709551615"),
     ],
@@ -132,7 +132,7 @@ def test_mistakes_are_refused(truth, message):
 
 
 def test_train_and_engines_refuse_them():
-    with pytest.raises(InputError, match="Only the truth can be item numbers"):
+    with pytest.raises(InputError, match=r"Only the truth can be a vector \[users\] of integers"):
         weft.evaluate(SCORES, NUMBERS, train=NUMBERS, **METRICS)
     lists = pl.DataFrame({"user": [0, 1], "item": [1, 2], "score": [1.0, 2.0]})
     with pytest.raises(InputError, match="truth is an array of numbers; on the test"):

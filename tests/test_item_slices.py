@@ -611,7 +611,7 @@ def test_partitions_give_the_same_slices(targets):
     assert found.settings == expected.settings
     assert (found.counts, found.notes) == (expected.counts, expected.notes)
     options["item_slices"] = {"m": "time(month)"}
-    with pytest.raises(SettingError, match="by time is for an evaluation in one process"):
+    with pytest.raises(SettingError, match="by time is supported only in one process"):
         evaluate_in_partitions(lists, frames["truth"], **options)
 
 
@@ -714,7 +714,7 @@ def test_a_wrong_option_is_refused(folder):
     for rule, message in {
         "tail": "--item-slice tail: expected NAME=GROUPS",
         "tail=head_tail": "needs --train FILE",
-        "price=quantiles(4)": "is no number that is known of items",
+        "price=quantiles(4)": "is not a known number of items",
     }.items():
         done = run_weft([*words, rule])
         assert done.code == 2 and message in " ".join(done.output.split()), done.output
@@ -758,14 +758,14 @@ def test_reports_show_item_slices():
         ({"popularity": "bins(3)"}, MissingInput, "needs train"),
         ({"tail": "head_tail(1.5)"}, SettingError, "above 0 and at most 1"),
         ({"tail": "head_tail(x)"}, SettingError, "above 0 and at most 1"),
-        ({"price": "quantiles(4)"}, SettingError, "is no number that is known of items"),
+        ({"price": "quantiles(4)"}, SettingError, "is not a known number of items"),
         ({"m": "tme(month)"}, SettingError, "time"),
         ({"m": "time(mnth)"}, SettingError, "month"),
         ({"m": "time(2024-06-01, 2024-01-01)"}, SettingError, "ascending"),
         ({"m": "time(month)"}, MissingInput, "has no timestamps"),
         ({"g": "item_features"}, MissingInput, "needs item_features"),
         ({"g": "none.csv"}, InputError, "none.csv"),
-        ({"": LABELS}, SettingError, "expected text"),
+        ({"": LABELS}, SettingError, "expected a string"),
         ({"g": {"of": {0: "x"}, "by": "bins(3)"}}, InputError, "number for each item"),
         ({"g": {i: f"label {i}" for i in range(2000)}}, InputError, None),
         ([LABELS], SettingError, "expected {name: labels of items"),
@@ -811,7 +811,7 @@ def test_targets_need_train_and_repeated_ones_a_ranking_with_them():
     with pytest.raises(MissingInput, match="train"):
         weft.evaluate(SCORES, TRUTH, targets="new", **options)
     for mask_seen in ("auto", True):
-        with pytest.raises(SettingError, match="none could be hit"):
+        with pytest.raises(SettingError, match="there could be no hits"):
             weft.evaluate(
                 SCORES, TRUTH, train=TRAIN, targets="repeated", mask_seen=mask_seen, **options
             )

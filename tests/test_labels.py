@@ -969,7 +969,7 @@ WRONG_LABELS = {
     ),
     "1 and '1'": (
         {"item_clusters": [1, "1", 2, 2, 2]},
-        ["item_clusters has both 1 and '1'", "one way"],
+        ["item_clusters has both 1 and '1'", "use one of them"],
     ),
     "True and 'True'": (
         {"item_features": {"i0": [True], "i1": ["True"]}},
@@ -1035,7 +1035,7 @@ def test_evaluator_needs_sizes_of_labels():
     ):
         with pytest.raises(
             SettingError,
-            match=f"{name}= does not tell how many {kind}s there are; give num_{kind}s=",
+            match=f"{name}= does not determine the number of {kind}s; give num_{kind}s=",
         ):
             weft.Evaluator("nDCG@2", **{name: {0: "F"}})
     with pytest.raises(InputError, match="item_clusters has 2 labels for 5 items"):
@@ -1052,7 +1052,7 @@ def test_evaluator_needs_sizes_of_labels():
         weft.Evaluator("UserMADRating@2", user_groups=["a", "b", "a"]).update(
             SCORES, RELEVANT, range(4)
         )
-    with pytest.raises(InputError, match="needs user_indices, to know the groups"):
+    with pytest.raises(InputError, match="needs user_indices to know the groups"):
         weft.Evaluator("UserMADRating@2", user_groups=["a", "b", "a", "b"]).update(SCORES, RELEVANT)
 
 
@@ -1798,7 +1798,7 @@ WRONG = {
         )
     },
     **{
-        f"{name}(unseen={bad})": ["unseen=", "number from 0 up"]
+        f"{name}(unseen={bad})": ["unseen=", "number of at least 0"]
         for name in ("ARP", "EPC")
         for bad in ("-1", "x", "None", "True")
     },
@@ -1819,7 +1819,7 @@ WRONG = {
         for name in ("MAE", "MSE", "RMSE", "BiasDisparityBS")
     },
     **{
-        f"UserCoverageAtN(n={bad})": ["UserCoverageAtN got n=", "whole number from 1 up"]
+        f"UserCoverageAtN(n={bad})": ["UserCoverageAtN got n=", "integer of at least 1"]
         for bad in ("0", "-1", "2.5", "x", "True")
     },
     **{
@@ -2189,7 +2189,7 @@ def test_notes_values_with_several_features(separator):
 def test_rejects_a_separator_without_features():
     with pytest.raises(MissingInput, match=r"feature_separator='\|' needs item_features="):
         weft.evaluate(GENRE_LISTS, GENRE_TRUTH, metrics="MRR@2", feature_separator="|")
-    with pytest.raises(SettingError, match="must be a text"):
+    with pytest.raises(SettingError, match="must be a string"):
         genre_recall(GENRES, feature_separator="")
 
 
@@ -2218,7 +2218,7 @@ def test_rejects_matrices_of_weights_as_features(vectors):
 @pytest.mark.parametrize("form", [dict, list], ids=["dict", "list"])
 def test_rejects_vectors_as_features(form):
     vectors = {item: row.tolist() for item, row in zip(("tea", "rye", "oat"), VECTORS)}
-    with pytest.raises(InputError, match=r"has the feature -0\.2; features are a set of texts"):
+    with pytest.raises(InputError, match=r"has the feature -0\.2; features are a set of strings"):
         weft.evaluate(
             {"ann": ["tea", "rye"]},
             {"ann": ["oat"]},

@@ -218,7 +218,7 @@ def test_each_dataloader_has_its_result(tmp_path):
     assert (tmp_path / "val-epoch1-step12-dataloader_idx_1.json").exists()
     with pytest.raises(
         SettingError,
-        match=r"several results; take one of results: val/dataloader_idx_0, val/dataloader_idx_1",
+        match=r"several results; use one of results: val/dataloader_idx_0, val/dataloader_idx_1",
     ):
         callback.result  # noqa: B018
 
@@ -478,7 +478,7 @@ def test_logs_standard_errors_and_slices(tmp_path):
 
 def test_one_file_for_one_dataloader(tmp_path):
     callback = EvaluationCallback(small(), stages="val", save_to=tmp_path / "deep" / "result.json")
-    with pytest.raises(SettingError, match="nothing was evaluated yet"):
+    with pytest.raises(SettingError, match="nothing has been evaluated yet"):
         callback.result  # noqa: B018
     run = trainer(tmp_path, callback)
     run.validate(Given(), users(), verbose=False)
@@ -585,7 +585,7 @@ def test_training_in_two_processes(two_processes):
     for rank in ranks:
         assert "validation_step returned no 'user_indices'" in rank["errors"]["user_indices"]
         assert "sync_on_compute=False" in rank["errors"]["sync"]
-        assert "the other processes would wait for it forever" in rank["errors"]["skip"]
+        assert "the other processes would wait forever" in rank["errors"]["skip"]
 
 
 @pytest.mark.slow

@@ -99,7 +99,7 @@ def test_checkpoints_keep_lists(tmp_path):
 def test_errors():
     with pytest.raises(SettingError, match="no metric has one; add a metric such as nDCG@10"):
         weft.evaluate(np.ones((1, 2)), np.ones((1, 2)), metrics="GAUC", keep_lists=True)
-    with pytest.raises(SettingError, match="is for an evaluation in one process"):
+    with pytest.raises(SettingError, match="is supported only in one process"):
         evaluate_in_partitions(FIRST, TRUTH, metrics="nDCG@2", keep_lists=True)
     comparison = compare(FIRST, SECOND)
     with pytest.raises(SettingError, match="k=9, but the kept lists end at 4"):

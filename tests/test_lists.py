@@ -439,7 +439,7 @@ def test_matrices_number_users_and_items(matrix):
         ),
     ):
         weft.evaluate({0: [4]}, truth, metrics="MRR@2")
-    with pytest.raises(InputError, match="truth is a matrix of 4 columns, but there are 3 items"):
+    with pytest.raises(InputError, match="truth is a matrix with 4 columns, but there are 3 items"):
         weft.evaluate({0: ["a"]}, truth, items=["a", "b", "c"], metrics="MRR@2")
     with pytest.raises(
         InputError, match=r"source has strings.*column numbers of truth, 0 to 3.*items="
@@ -702,7 +702,7 @@ def test_positional_labels_need_users_or_items():
         ("item_clusters", [1, 2, 1, 2], "REO@2"),
         ("item_features", [{1}, {2}, {1}, {2}], "SRecall@2"),
     ):
-        with pytest.raises(InputError, match="items are in no order that you gave"):
+        with pytest.raises(InputError, match="the order of the items is not known"):
             weft.evaluate(LISTS, TRUTH, metrics=metric, **{name: labels})
         in_order = weft.evaluate(LISTS, TRUTH, metrics=metric, items=items, **{name: labels})
         same(
@@ -710,7 +710,7 @@ def test_positional_labels_need_users_or_items():
             weft.evaluate(LISTS, TRUTH, metrics=metric, **{name: dict(zip(items, labels))}),
         )
     with pytest.raises(
-        InputError, match=r"users are in no order that you gave; give \{id: label\}\.$"
+        InputError, match=r"the order of the users is not known; give \{id: label\}\.$"
     ):
         weft.evaluate(LISTS, TRUTH, metrics="UserMADRanking@2", user_groups=["F", "M", "F"])
 
@@ -836,7 +836,7 @@ REFUSED = {
     "an item twice": (
         {"source": frame(item=[10, 10, 10])},
         InputError,
-        ["source holds the same item twice in a list", "row 1: user 1, item 10", "once per user"],
+        ["source has the same item twice in a list", "row 1: user 1, item 10", "once per user"],
     ),
     "an item twice in a dict": (
         {"source": {1: [10, 11, 10]}},
@@ -851,7 +851,7 @@ REFUSED = {
     "a rank twice": (
         {"source": frame(rank=[2, 2, 1])},
         InputError,
-        ["gives one rank to several items", "row 1: user 1, item 11", "differ"],
+        ["gives the same rank to several items", "row 1: user 1, item 11", "must be unique"],
     ),
     "a rank twice, out of order": (
         {
@@ -860,7 +860,7 @@ REFUSED = {
             )
         },
         InputError,
-        ["gives one rank", "row 3: user 1, item 3"],
+        ["gives the same rank", "row 3: user 1, item 3"],
     ),
     "no rank": (
         {"source": frame(rank=[1, None, 1])},
@@ -918,7 +918,7 @@ REFUSED = {
     "a misspelt column": (
         {"source": frame(scroe=[1.0, 2.0, 3.0])},
         InputError,
-        ["neither", "'scroe'", "Did you mean 'score'", "best first"],
+        ["no column of scores or ranks", "'scroe'", "Did you mean 'score'", "best first"],
     ),
     "a doubled column": (
         {"source": pd.DataFrame([[1, 2, 3]], columns=["user", "item", "item"])},
@@ -936,7 +936,7 @@ REFUSED = {
     "some with scores": (
         {"source": {1: {10: 0.5}, 2: [10]}},
         InputError,
-        ["none for 2", "for all"],
+        ["not for 2", "for all users"],
     ),
     "float ids": (
         {"source": frame(item=[1.0, 2.0, 3.0])},
@@ -961,7 +961,7 @@ REFUSED = {
     "users=": (
         {"users": [1, 2]},
         SettingError,
-        ["users= names the rows of scores", "Leave it out"],
+        ["users= gives the ids of the rows of scores", "Remove it"],
     ),
     "text against numbers": (
         {"truth": {"1": [10]}},
@@ -1175,7 +1175,7 @@ def test_scores_of_top_k_items_are_read():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((IDS / 2,), "holds float64; expected integers"),
+        ((IDS / 2,), "has the type float64; expected integers"),
         ((IDS[0],), r"ids of weft.TopKItems has shape \[3\]; expected \[users, k\]"),
         ((IDS - 2,), "has -3; only -1"),
         ((IDS, SCORES_OF_IDS[:2]), r"scores of weft.TopKItems has shape \[2, 3\].*\[4, 3\]"),
@@ -1192,7 +1192,7 @@ def test_rejects_wrong_ids_of_top_k_items():
         weft.TopKItems(IDS, users=[1, 2, 3])
     with pytest.raises(InputError, match="position 40, but items has 3 ids"):
         weft.TopKItems(IDS, items=[1, 2, 3])
-    with pytest.raises(SettingError, match=r"weft.TopKItems\(ids, users=\[...\]\) does"):
+    with pytest.raises(SettingError, match=r"as in weft.TopKItems\(ids, users=\[...\]\)"):
         weft.evaluate(weft.TopKItems(IDS), {0: [17]}, users=list("abcd"), metrics="MRR@1")
     with pytest.raises(InputError, match="same item twice in a list"):
         weft.evaluate(weft.TopKItems([[3, 3]]), {0: [3]}, metrics="MRR@1")

@@ -224,7 +224,7 @@ def test_rejects_wrong_lists_with_and_without_native_loops(monkeypatch, native, 
     assert (kept["MRR@3"], kept.counts["duplicates_dropped"]) == (1, 1)
     if columns.get("rank"):
         tied = pl.DataFrame({"user": [1, 1, 1], "item": [4, 5, 6], "rank": [1, 2, 2]})
-        with pytest.raises(InputError, match="one rank to several items"):
+        with pytest.raises(InputError, match="the same rank to several items"):
             weft.evaluate(tied, {1: [4]}, metrics="MRR@3")
 
 

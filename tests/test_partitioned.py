@@ -471,9 +471,9 @@ def test_errors_of_settings_match_one_process(source, truth, settings):
     [
         ({"checkpoint": "here"}, "checkpoint= is for an evaluation in one process"),
         ({"train": np.ones((3, 3))}, "train is a matrix"),
-        ({"metrics": "AUC(scope=pooled)", "candidates": "listed"}, "keeps something of every row"),
-        ({"metrics": [Keeper(3)]}, "Keeper@3 keeps something of every row"),
-        ({"user_groups": ["a", "b"]}, "in no order"),
+        ({"metrics": "AUC(scope=pooled)", "candidates": "listed"}, "keeps data of every row"),
+        ({"metrics": [Keeper(3)]}, "Keeper@3 keeps data of every row"),
+        ({"user_groups": ["a", "b"]}, "have no order"),
         ({"user_groups": {1: "a", 2: 3}}, "numbers and strings as labels, such as 3 and 'a'"),
     ],
 )
@@ -515,7 +515,7 @@ def test_errors_of_several_partitions_are_one_error():
     )
     assert error[1].startswith("source has scores that are not finite numbers:\n  a row: user")
     assert error[1].endswith(
-        "3 other partitions of the users failed too; their errors are not shown."
+        "3 other partitions of the users also failed; their errors are not shown."
     )
 
 

@@ -60,7 +60,7 @@ def test_files_with_large_scores(name, text, large, tmp_path):
     shown = large if len(large) < 40 else f"{large[:40]}..."
     assert name in str(caught.value)
     assert str(caught.value).endswith(
-        "has integers beyond 2**53, which float64 cannot tell apart "
+        "has integers beyond 2**53, which float64 cannot represent exactly "
         f"({LOCATIONS.get(name, 'line 3')}: {shown}); rescale the scores, for example by "
         "subtracting the smallest, or give ranks."
     )

@@ -169,7 +169,7 @@ def test_batches_shards_and_resamples_agree():
         ("LogLoss(scores=odds)", "'logits', 'probabilities'"),
         ("LogLoss(cells=all)", "'truth', 'offered'"),
         ("LogLoss(average=items)", "'cells', 'users'"),
-        ("ECE(bins=0)", "ECE got bins=0; it must be a whole number from 1 up"),
+        ("ECE(bins=0)", "ECE got bins=0; it must be an integer of at least 1"),
     ],
 )
 def test_wrong_parameters(metric, message):

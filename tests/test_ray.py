@@ -322,7 +322,8 @@ def test_factors_match_one_process():
     with pytest.raises(InputError, match=r"users= has 2 ids, but the scores have 96 rows"):
         on_ray.evaluate(pair, TRUTH, users=[1, 2], metrics="nDCG@3")
     with pytest.raises(
-        InputError, match=r"^truth has the user 500, who is not a row of the scores, 0 to 95"
+        InputError,
+        match=r"^truth has the user 500, but the rows of the scores are numbered 0 to 95",
     ):
         on_ray.evaluate(pair, {1: [2], 500: [3]}, metrics="nDCG@3")
     with pytest.raises(
@@ -426,9 +427,9 @@ def test_rejects_unsupported_settings():
         on_ray.evaluate(Silent, TRUTH, metrics="nDCG@3")
     with pytest.raises(InputError, match="cannot evaluate a int"):
         on_ray.evaluate(3, TRUTH, metrics="nDCG@3")
-    with pytest.raises(InputError, match=r"cannot be sent to them: .*lock.* given as a class"):
+    with pytest.raises(InputError, match=r"cannot be sent to the workers: .*lock.* as a class"):
         on_ray.evaluate(_locked(), TRUTH, metrics="nDCG@3")
-    with pytest.raises(SettingError, match="parts=0; it must be a whole number"):
+    with pytest.raises(SettingError, match="parts=0; it must be an integer"):
         on_ray.evaluate(LISTS, TRUTH, metrics="nDCG@3", parts=0)
     with pytest.raises(SettingError, match="gpus_per_worker=1, but Ray has 0 GPUs"):
         on_ray.evaluate(scores_of, TRUTH, metrics="nDCG@3", gpus_per_worker=1)

@@ -367,7 +367,7 @@ def test_rejects_tables_of_another_result(tmp_path, table):
     one, other = (tmp_path / f"{name}.{table}.parquet" for name in "ab")
     original = one.read_bytes()
     other.rename(one)
-    message = rf"a\.{table}\.parquet: not the Parquet table that a\.json was saved with"
+    message = rf"a\.{table}\.parquet: this is not the Parquet table that was saved with a\.json"
     with pytest.raises(InputError, match=message):
         weft.load_result(tmp_path / "a.json")
     one.write_bytes(original)
@@ -379,7 +379,7 @@ def test_rejects_a_result_under_the_name_of_another(tmp_path):
     (tmp_path / "a.json").write_text(
         (tmp_path / "b.json").read_text().replace("b.per_user", "a.per_user")
     )
-    with pytest.raises(InputError, match=r"a\.per_user\.parquet: not the Parquet table"):
+    with pytest.raises(InputError, match=r"a\.per_user\.parquet: this is not the Parquet table"):
         weft.load_result(tmp_path / "a.json")
 
 
@@ -483,7 +483,7 @@ BROKEN = {
         "version 2.*reads version 1",
     ),
     "no version": (json.dumps({"format": "weft-result"}).encode(), "version"),
-    "cut short": (
+    "truncated": (
         json.dumps({"format": "weft-result", "version": 1}).encode(),
         "values|name|notes|incomplete",
     ),

@@ -646,6 +646,6 @@ def test_draw_returns_a_frame():
     assert draw({}, items=4).is_empty()
     for wrong in ({"a": ["x"]}, "listed"):
         with pytest.raises(
-            SettingError, match=r"draw\(\) draws candidates|about recommendation lists"
+            SettingError, match=r"draw\(\) samples candidates|applies to recommendation lists"
         ):
             draw(truth, candidates=wrong)

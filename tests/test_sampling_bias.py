@@ -420,7 +420,7 @@ def test_rejects_batches_without_sampled_negatives():
     evaluator = weft.Evaluator("nDCG@2", **options_of(CORRECTIONS[0]))
     with pytest.raises(
         SettingError,
-        match="estimator='rank_estimate' needs candidates with uniformly drawn negatives",
+        match="estimator='rank_estimate' needs uniformly sampled negatives",
     ):
         evaluator.update(torch.rand(2, 5), torch.eye(2, 5))
 
@@ -432,31 +432,34 @@ def test_rejects_batches_without_sampled_negatives():
             {"estimator": "rank"},
             "estimator='rank' is not known. Choose one of 'rank_estimate', 'bias_variance'",
         ),
-        ({"estimator": None, "gamma": 0.5}, "gamma=0.5 belongs to estimator='bias_variance'"),
+        (
+            {"estimator": None, "gamma": 0.5},
+            "gamma=0.5 is a parameter of estimator='bias_variance'",
+        ),
         (
             {"estimator": "rank_estimate", "gamma": 0.5},
             "estimator='rank_estimate' has no such parameter",
         ),
         (
             {"estimator": "bias_variance", "gamma": 0},
-            "gamma=0; it must be a number above 0, at most 1",
+            "gamma=0; it must be a number above 0 and at most 1",
         ),
         ({"estimator": "bias_variance", "gamma": 1.5}, "at most 1"),
         (
             {"estimator": "bias_variance", "gamma": "much"},
-            "gamma='much'; it must be a number above 0, at most 1",
+            "gamma='much'; it must be a number above 0 and at most 1",
         ),
         (
             {"estimator": "bias_variance", "strategy": "full"},
-            "strategy='full' samples none; give strategy='sampled'",
+            "strategy='full' samples none; set strategy='sampled'",
         ),
         (
             {"estimator": "bias_variance", "candidates": "given"},
-            "Leave candidates out, or the estimator",
+            "Remove the candidates or the estimator",
         ),
         (
             {"estimator": "bias_variance", "negative_sampling": "popularity"},
-            "Give negative_sampling='uniform'",
+            "Set negative_sampling='uniform'",
         ),
     ],
 )
@@ -677,7 +680,7 @@ def test_users_with_only_relevant_items():
             "give the number of ranked items, one for all users or one for each",
         ),
         ([1], {"num_items": 2.5}, "num_items=2.5"),
-        ([1], {"num_negatives": 0}, "num_negatives=0; it must be a whole number from 1 up"),
+        ([1], {"num_negatives": 0}, "num_negatives=0; it must be an integer of at least 1"),
         ([1], {"metrics": "LAUC@3"}, "LAUC@3 is not known from ranks alone"),
         ([1], {"metrics": "F1@3"}, "F1@3 is not known from ranks alone"),
         ([1], {"metrics": "MAP(normalizer=hits)@3"}, "is not known from ranks alone"),

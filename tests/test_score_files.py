@@ -88,7 +88,7 @@ def test_prepared_evaluations_take_scores_of_any_order(expected):
 
 
 def test_ids_are_given_once():
-    with pytest.raises(SettingError, match=r"users= names the users of scores, but these scores"):
+    with pytest.raises(SettingError, match=r"users= gives the ids of the scores, but these scores"):
         evaluate(weft.Scores(SCORES, **IDS), users=USERS)
     with pytest.raises(InputError, match=r"users of weft.Scores has 2 ids.*12 rows"):
         weft.Scores(SCORES, users=["a", "b"])
@@ -107,7 +107,7 @@ def test_positions():
 
 @pytest.mark.parametrize("frame", [WIDE["pandas"], WIDE["polars"]])
 def test_wide_frames_are_not_taken_for_lists(frame):
-    with pytest.raises(InputError, match=r"given as weft.Scores\(frame\)"):
+    with pytest.raises(InputError, match=r"a column per item as weft.Scores\(frame\)"):
         evaluate(frame)
 
 
@@ -221,10 +221,10 @@ def test_matrices_are_mapped_and_not_changed(tmp_path, kind, expected):
     ("arrays", "says"),
     [
         ({"scores": SCORES[0]}, r"has shape \[20\]; expected \[users, items\]"),
-        ({"scores": SCORES.astype(np.complex64)}, "scores must be numbers"),
-        ({"scores": SCORES, "other": SCORES}, "holds scores .*other .*; expected one matrix"),
-        ({"a": SCORES, "b": SCORES}, r"holds a \[12, 20\], b \[12, 20\]; expected one matrix"),
-        ({"user_factors": LEFT}, r"holds user_factors \[12, 4\]; expected"),
+        ({"scores": SCORES.astype(np.complex64)}, "scores must be real numbers"),
+        ({"scores": SCORES, "other": SCORES}, "contains scores .*other .*; expected one matrix"),
+        ({"a": SCORES, "b": SCORES}, r"contains a \[12, 20\], b \[12, 20\]; expected one matrix"),
+        ({"user_factors": LEFT}, r"contains user_factors \[12, 4\]; expected"),
         ({"user_factors": LEFT, "item_factors": RIGHT, "mlp.0": LEFT}, "mlp.0 .*; expected"),
         ({"user_factors": LEFT, "item_factors": SCORES}, "with the same d"),
         ({"users": np.arange(12), "items": np.arange(20)}, "expected one matrix"),
@@ -240,7 +240,7 @@ def test_wrong_content(tmp_path, arrays, says):
 
 def test_files_of_scores_have_no_columns(tmp_path):
     np.save(tmp_path / "a.npy", SCORES)
-    with pytest.raises(SettingError, match="Give its path alone"):
+    with pytest.raises(SettingError, match="Give only its path"):
         evaluate(weft.File(tmp_path / "a.npy", columns={"user": 0}), **IDS)
 
 
@@ -259,7 +259,7 @@ def test_damaged_and_unsafe_files(tmp_path):
     with pytest.raises(InputError, match=r"cannot be read as .pt"):
         evaluate(tmp_path / "b.pt")
     torch.save([1, 2], tmp_path / "c.pt")
-    with pytest.raises(InputError, match="holds a list; expected a tensor"):
+    with pytest.raises(InputError, match="contains a list; expected a tensor"):
         evaluate(tmp_path / "c.pt")
 
 
@@ -283,7 +283,7 @@ def test_ids_are_required_for_frames_of_truth(tmp_path):
 
 @pytest.mark.parametrize("source", [weft.Scores(SCORES, **IDS), "a.npy", weft.File("a.pt")])
 def test_ray_refuses_what_is_in_this_process(source):
-    with pytest.raises(InputError, match=r"evaluate it here with weft\.evaluate"):
+    with pytest.raises(InputError, match=r"evaluate it with weft\.evaluate"):
         check_source(source)
     with pytest.raises(InputError, match=r"weft\.check reads recommendation lists"):
         weft.check(source, TRUTH)
@@ -365,8 +365,11 @@ def test_positions_on_the_command_line(files):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--recs", "pop.csv", "--users", "rows.csv"], "--users FILE names the rows of scores"),
-        (["--recs", "pair.npz", "--users", "rows.csv"], "these scores name them themselves"),
+        (
+            ["--recs", "pop.csv", "--users", "rows.csv"],
+            "--users FILE gives the ids of the rows of scores",
+        ),
+        (["--recs", "pair.npz", "--users", "rows.csv"], "these scores have user ids already"),
         (
             ["--recs", "als.npy", "--users", "columns.csv"],
             "has 20 ids, but the scores have 12 rows",

@@ -378,7 +378,7 @@ def test_unused_inputs_are_noted():
 
 WRONG = {
     "lists": ({"price": [1.0, 2.0]}, r"price has 2 values for 9 items; give one for each"),
-    "text": ({"price": {0: "cheap"}}, r"price has 'cheap', a str, which is no number"),
+    "text": ({"price": {0: "cheap"}}, r"price has 'cheap', a str, which is not a number"),
     "infinite": ({"price": {0: math.inf}}, r"price has 1 numbers that are not finite"),
     "twice": (
         {"price": pl.DataFrame({"item": [0, 0], "price": [1.0, 2.0]})},
@@ -393,7 +393,10 @@ WRONG = {
     "number": ({"price": 3.0}, r"price is a float; expected \{id: number\}"),
     "shape": ({"item_vectors": PRICES}, r"item_vectors has the vector 1\.5"),
     "flat": ({"item_vectors": np.ones(ITEMS)}, r"shape \[9\]; expected a matrix \[ids, d\]"),
-    "ragged": ({"item_vectors": {0: [1, 2], 1: [1]}}, r"vectors of 1 and 2 numbers; expected as"),
+    "ragged": (
+        {"item_vectors": {0: [1, 2], 1: [1]}},
+        r"vectors of 1 and 2 numbers; expected the same number",
+    ),
     "nan": ({"item_vectors": {0: [1.0, math.nan]}}, r"1 vectors that are not finite"),
 }
 
@@ -498,7 +501,7 @@ def test_wrong_files(tmp_path):
             weft.evaluate(SCORES, TRUTH_BY_ID, **settings | {"inputs": inputs})
 
     refuse("item,price\ni1,cheap\n", r"price.csv, line 2: the value \(column 'price'\) is 'cheap'")
-    refuse("item,a,b\ni1,1,2\n", r"expected 'item' and one with the values. Say which: columns=")
+    refuse("item,a,b\ni1,1,2\n", r"expected 'item' and one with the values. Name it with columns=")
     refuse("item,price\ni1,1\ni1,2\n", r"price .*gives more than one value to the same item: 'i1'")
     refuse("item\ni1\n", r"has one column", name="item_vectors")
     np.savez(tmp_path / "two.npz", a=VECTORS, b=VECTORS)
@@ -701,7 +704,7 @@ def test_partitions_refuse():
             lists, truth, metrics="ListRevenue", top_k=1, inputs={"price": {}, "budget": {"b": 1}}
         )
     inputs = {"item_vectors": {"x": [1.0]}, "taste": np.ones((1, 1))}
-    with pytest.raises(InputError, match=r"taste is a ndarray, but partitioned users are in no or"):
+    with pytest.raises(InputError, match=r"taste is a ndarray, but partitioned users have no or"):
         local_engine.evaluate(lists, truth, metrics="Affinity", top_k=1, inputs=inputs)
 
 

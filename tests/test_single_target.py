@@ -353,10 +353,10 @@ RANKING_ERRORS = {
         InputError,
         r"\[17\].*\[batch, items\]",
     ),
-    "topk 0": (lambda: (SCORES, TARGET, 0), SettingError, "topk=0.*from 1 up"),
-    "topk True": (lambda: (SCORES, TARGET, True), SettingError, "topk=True.*whole number"),
-    "topk 2.5": (lambda: (SCORES, TARGET, 2.5), SettingError, "topk=2.5.*whole number"),
-    "topk a word": (lambda: (SCORES, TARGET, "2"), SettingError, "topk='2'.*whole number"),
+    "topk 0": (lambda: (SCORES, TARGET, 0), SettingError, "topk=0.*of at least 1"),
+    "topk True": (lambda: (SCORES, TARGET, True), SettingError, "topk=True.*an integer"),
+    "topk 2.5": (lambda: (SCORES, TARGET, 2.5), SettingError, "topk=2.5.*an integer"),
+    "topk a word": (lambda: (SCORES, TARGET, "2"), SettingError, "topk='2'.*an integer"),
     "lists": (
         lambda: (SCORES.tolist(), TARGET.tolist(), 2),
         InputError,
@@ -405,7 +405,7 @@ def test_rejects_cutoffs_beyond_topk(metric):
 @pytest.mark.parametrize("metric", [weft.HR, weft.NDCG, weft.MRR])
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, "3", None])
 def test_rejects_wrong_cutoffs(metric, k):
-    with pytest.raises(SettingError, match=f"{metric.__name__} got the cut-off k=.*from 1 up"):
+    with pytest.raises(SettingError, match=f"{metric.__name__} got the cut-off k=.*of at least 1"):
         metric(k=k)
 
 

@@ -390,15 +390,15 @@ def test_notes_fewer_groups_than_requested():
     [
         (
             {"activty": "quantiles(4)"},
-            "'activty' is no number that is known of users. Did you mean 'activity'?",
+            "'activty' is not a known number of users. Did you mean 'activity'?",
         ),
         ({"activity": "quantile(4)"}, "expected quantiles\\(4\\)"),
         ({"activity": "often"}, "expected quantiles\\(4\\)"),
-        ({"activity": "quantiles(1)"}, "one whole number from 2 up"),
-        ({"activity": "quantiles(2, 3)"}, "one whole number from 2 up"),
-        ({"activity": "quantiles(2.5)"}, "one whole number from 2 up"),
-        ({"activity": "bins()"}, "something that is no number"),
-        ({"activity": "bins(a)"}, "something that is no number"),
+        ({"activity": "quantiles(1)"}, "one integer of at least 2"),
+        ({"activity": "quantiles(2, 3)"}, "one integer of at least 2"),
+        ({"activity": "quantiles(2.5)"}, "one integer of at least 2"),
+        ({"activity": "bins()"}, "contains a value that is not a number"),
+        ({"activity": "bins(a)"}, "contains a value that is not a number"),
         ({"activity": "bins(5, 3)"}, "ascending"),
         ({"activity": "bins(inf)"}, "ascending"),
         ({"age": {"of": {"u01": 3}, "by": 4}}, "\\['by'\\] has 4; expected quantiles"),
@@ -419,14 +419,14 @@ def test_rejects_missing_inputs_and_wrong_numbers():
     ):
         sliced({"activity": "quantiles(4)"}, train=None)
     with pytest.raises(
-        InputError, match="slices\\['age'\\] has 'young', which is no finite number"
+        InputError, match="slices\\['age'\\] has 'young', which is not a finite number"
     ):
         sliced({"age": {"of": {"u01": "young"}, "by": "quantiles(2)"}})
     with pytest.raises(InputError, match="more than one label to the same user"):
         sliced({"age": pl.DataFrame({"user": ["u01", "u01"], "age": [1, 2]})})
     with pytest.raises(InputError, match="no such file"):
         sliced({"age": "nowhere.csv"})
-    with pytest.raises(InputError, match="needs user_indices, to know which slice users are in"):
+    with pytest.raises(InputError, match="needs user_indices to know which slice users are in"):
         weft.Evaluator("nDCG@3", slices={"age": GROUPS}).update(SCORES, TARGET)
     with pytest.raises(InputError, match="slices\\['age'\\]"):
         weft.Evaluator("nDCG@3", slices={"age": ["a", "b"]}).update(SCORES, TARGET, EVERYONE)

@@ -354,12 +354,12 @@ def test_rejects_unsupported_settings(spark, sent, tmp_path):
         (
             "nowhere",
             truth,
-            "source is 'nowhere', which is neither a table that this session knows nor a path",
+            "source is 'nowhere', which is neither a table of this session nor a path",
         ),
         (
             "no.where",
             truth,
-            "source is 'no.where', which is neither a table that this session knows nor a path",
+            "source is 'no.where', which is neither a table of this session nor a path",
         ),
         (lists, "test.csv", "test.csv"),
         (
@@ -367,7 +367,7 @@ def test_rejects_unsupported_settings(spark, sent, tmp_path):
             weft.File("s3q://bucket/test"),
             re.escape("truth (s3q://bucket/test) cannot be read as Parquet"),
         ),
-        (lists.drop("score"), truth, "neither scores nor ranks, and rows of Spark have no order"),
+        (lists.drop("score"), truth, "without scores or ranks, and rows of Spark have no order"),
         (
             lists.withColumnRenamed("user", "whom"),
             truth,
@@ -403,7 +403,7 @@ def test_rejects_unsupported_settings(spark, sent, tmp_path):
         ({"metrics": ["nDCGG"]}, "nDCGG"),
         ({"parts": 0}, "parts=0"),
         ({"users": [1]}, "users="),
-        ({"address": "local[7]"}, "there is a session at 'local"),
+        ({"address": "local[7]"}, "there is already a session at 'local"),
         ({"candidates": "colder"}, "candidates is 'colder', which is neither a table"),
         (
             {"user_groups": lists.selectExpr("user", "date'2020-01-01' label")},
@@ -537,7 +537,7 @@ def test_reports_missing_spark_or_java(monkeypatch):
 
     if SparkSession.getActiveSession() is None:
         monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
-        with pytest.raises(EngineError, match="Spark needs Java 17 or later, and there is none"):
+        with pytest.raises(EngineError, match="Spark needs Java 17 or later, which was not found"):
             run()
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(MissingExtra, match=re.escape("pip install 'weft[spark]'")):

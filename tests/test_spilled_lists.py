@@ -239,7 +239,7 @@ def test_reads_one_json_object_into_memory_with_a_note(tmp_path):
     )
     assert found["MRR@3"] == expected["MRR@3"]
     assert set(found.notes) - set(expected.notes) == {
-        "run.json is one JSON object, which is read into memory whatever its size"
+        "run.json is one JSON object, which is read into memory regardless of its size"
     }
 
 

@@ -57,7 +57,7 @@ def split_or_none(frame, method, **options):
     try:
         return weft.split(frame, method, **options)
     except InputError as error:
-        if "leaves no" in str(error) or "no row is left" in str(error):
+        if "leaves no" in str(error) or "no rows remain" in str(error):
             return None
         raise
 
@@ -315,7 +315,7 @@ def test_minima_without_core_count_once():
     split = weft.split(make_frame(rows), "leave-last-out", min_user_interactions=2)
     assert set(split.train["user"]) == {"ann"}
     assert split.manifest["dropped"]["few_interactions"] == 2
-    with pytest.raises(InputError, match="no row is left"):
+    with pytest.raises(InputError, match="no rows remain"):
         weft.split(
             make_frame(rows),
             "leave-last-out",
@@ -340,10 +340,10 @@ def test_missing_and_unreadable_timestamps_name_their_lines(tmp_path):
         weft.split(path, "leave-last-out")
     assert len(weft.split(path, "random", test_share=0.5).test) == 2
     path = write_ratings(tmp_path / "r.csv", ["a,x,1,5", "a,y,1,soon", "b,x,1,7"])
-    with pytest.raises(InputError, match="the timestamp in line 3 is no whole number"):
+    with pytest.raises(InputError, match="the timestamp in line 3 is not a valid integer"):
         weft.split(path, "leave-last-out")
     path = write_ratings(tmp_path / "r.csv", ["a,x,good,5", "a,y,1,6"])
-    with pytest.raises(InputError, match="a 'rating' that is no number in line 2"):
+    with pytest.raises(InputError, match="a 'rating' that is not a number in line 2"):
         weft.split(path, "leave-last-out")
     path.write_text("user,item\na,x\na,y\n")
     with pytest.raises(InputError, match="has no column of timestamps"):
@@ -402,7 +402,7 @@ def test_points_in_time_of_another_kind_are_refused(tmp_path):
         ({"method": "timeline", "test_share": 0.1, "test_from": 3}, "points in time or shares"),
         ({"method": "timeline", "validation_from": 3}, "needs test_from="),
         ({"method": "timeline", "test_from": float("nan")}, "a timestamp as in the data"),
-        ({"method": "folds", "folds": 1}, "whole number from 2 up"),
+        ({"method": "folds", "folds": 1}, "integer of at least 2"),
         ({"method": "folds", "validation_share": 0.1}, "is an option of"),
         ({"method": "random", "core": True}, "core=True repeats"),
         ({"method": "random", "cold_users": "maybe"}, "'keep', 'drop'"),
@@ -545,7 +545,7 @@ def test_existing_files_are_replaced_only_on_request(tmp_path):
     split.save(folder, overwrite=True)
     names = [f"fold-{n}-{part}.csv" for n in (1, 2) for part in ("test", "train")]
     assert sorted(one.name for one in folder.iterdir()) == [*names, "notes.txt", MANIFEST_NAME]
-    with pytest.raises(InputError, match="this is the file that is split"):
+    with pytest.raises(InputError, match="this is the input file"):
         weft.split(folder / names[0], "folds", folds=2).save(folder, overwrite=True)
 
 
@@ -578,8 +578,8 @@ def test_broken_manifests_are_refused(tmp_path):
     path = tmp_path / MANIFEST_NAME
     for text, message in (
         ("{", "cannot be read"),
-        ("[]", "no manifest of a split"),
-        ('{"format": "weft-split", "version": 1}', "no manifest of a split"),
+        ("[]", "not a manifest of a split"),
+        ('{"format": "weft-split", "version": 1}', "not a manifest of a split"),
         (
             '{"format": "weft-split", "version": 9, "method": "x", "parameters": {}, "files": []}',
             "version 9 of the format",

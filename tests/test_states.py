@@ -139,7 +139,7 @@ def test_rows_without_user_indices_are_not_repeated():
 
 
 def test_drop_needs_user_indices():
-    with pytest.raises(InputError, match=r"user_indices, to know which users were counted already"):
+    with pytest.raises(InputError, match=r"user_indices to know which users were counted already"):
         weft.Evaluator(["Recall"], 1, repeated_users="drop").update(SCORES, TARGET)
     with pytest.raises(
         SettingError,
@@ -366,14 +366,14 @@ def test_resumed_loops_count_users_once(tmp_path):
 
 
 DAMAGED = {
-    "cut short": (
+    "truncated": (
         lambda content: content[:-100],
-        r"bytes of state, but was written with \d+.*cut short",
+        r"bytes of state, but was written with \d+.*truncated",
     ),
-    "only its head": (lambda content: content.split(b"\n")[0], "cut short"),
+    "only its head": (lambda content: content.split(b"\n")[0], "truncated"),
     "a byte changed": (
         lambda content: content[:2000] + bytes([content[2000] ^ 1]) + content[2001:],
-        "was changed since",
+        "was changed after it was written",
     ),
     "empty": (lambda content: b"", "not a state of Weft"),
     "another file": (lambda content: b"PK\x03\x04" + content, "not a state of Weft"),
@@ -428,7 +428,7 @@ def test_rejects_files_of_other_settings(other, says, tmp_path):
     with pytest.raises(
         SettingError,
         match=(
-            rf"(?s)b\.state: cannot take up this state: the evaluator and the state differ in "
+            rf"(?s)b\.state: cannot load this state: the evaluator and the state differ in "
             rf"{says}"
         ),
     ):

@@ -461,7 +461,7 @@ def test_number_of_items_with_candidates():
     covered = weft.metrics.ItemCoverage(k=2, num_items=50)
     covered.update(scores, [[30]], items=items)
     assert float(covered.compute()) == 2
-    with pytest.raises(InputError, match="items holds 30; item numbers go from 0 to 9"):
+    with pytest.raises(InputError, match="items has 30; item numbers range from 0 to 9"):
         weft.metrics.ItemCoverage(k=2, num_items=10).update(scores, [[3]], items=items)
     with pytest.raises(InputError, match="items has shape"):
         weft.metrics.MRR(k=5).update(scores, [[30]], items=items[:, :2])

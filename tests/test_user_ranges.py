@@ -97,7 +97,7 @@ def test_matches_one_process(tmp_path):
     found, _ = evaluate_partitions(pickled, origins, arguments, positions, engine="the test")
     assert_same(found, weft.evaluate(LISTS, TRUTH, **settings))
     pl.concat([lists, lists.head(1)]).write_parquet(tables["source"].files[0][0])
-    with pytest.raises(InputError, match=r"source has [\d,]+ rows, but had \d+ a moment ago"):
+    with pytest.raises(InputError, match=r"source has [\d,]+ rows now, but had \d+ before"):
         evaluate_partitions(pickled, origins, arguments, positions, engine="the test")
 
 

@@ -227,7 +227,7 @@ def check_int(name: str, value: object, *, least: int = 1) -> int:
         number = None
     if number is None or isinstance(value, bool) or not least <= number < 2**63:
         raise SettingError(
-            f"{setting_ref(name, value)}; it must be a whole number from {least} up."
+            f"{setting_ref(name, value)}; it must be an integer of at least {least}."
         )
     return number
 
@@ -287,10 +287,7 @@ def check_unmasked(data: object, what: str, fix: str) -> None:
     from numpy import ma  # settings are read without NumPy
 
     if isinstance(data, ma.MaskedArray) and ma.is_masked(data):
-        raise InputError(
-            f"{what} is a masked array with {data.mask.sum()} masked cells, which have no "
-            f"value; {fix}."
-        )
+        raise InputError(f"{what} is a masked array with {data.mask.sum()} masked values; {fix}.")
 
 
 def check_threshold(threshold: object) -> float | None:
@@ -306,7 +303,7 @@ def check_threshold(threshold: object) -> float | None:
         number = math.nan
     if isinstance(threshold, (str, bool)) or not 0 < number < math.inf:
         raise SettingError(
-            f"{setting_ref('relevance_threshold', threshold)}; it must be a number above 0, from "
-            "which on a rating makes an item relevant."
+            f"{setting_ref('relevance_threshold', threshold)}; it must be a number above 0: the "
+            "lowest rating of a relevant item."
         )
     return number

@@ -54,8 +54,8 @@ class ImmediateValidation(_ValidationCounts):
         if low < 0 and threshold is None:
             raise InputError(
                 f"the truth has the negative rating {float(low):g}; give "
-                f"{setting_ref('relevance_threshold')} to say from which rating on an item is "
-                "relevant, or remove negative ratings."
+                f"{setting_ref('relevance_threshold')} (the lowest rating of a relevant item), or "
+                "remove negative ratings."
             )
 
     def check_max_grade(self, relevant: SparseRows, max_grade: float) -> None:
@@ -84,9 +84,9 @@ class ImmediateValidation(_ValidationCounts):
         if items is not None:
             column = int(items[row, column])
         raise InputError(
-            f"the scores hold {'NaN' if is_nan else '+inf'}, first in row {int(users[row])}, "
+            f"the scores have {'NaN' if is_nan else '+inf'}, first in row {int(users[row])}, "
             f"column {column} ({len(invalid_rows)} of the {len(scores)} rows of this batch have "
-            "such scores); scores must be finite, or -inf for items that are not offered."
+            "such scores); scores must be finite, or -inf for items that are not candidates."
         )
 
     def has_invalid(self, scores: Tensor) -> bool:
@@ -100,13 +100,13 @@ class ImmediateValidation(_ValidationCounts):
         is_unknown = (items < -1) | (items >= num_items)
         if len(unknown := items[is_unknown]):
             raise InputError(
-                f"items holds {int(unknown[0])}; item numbers go from 0 to {num_items - 1}, and -1 "
-                "fills up short rows."
+                f"items has {int(unknown[0])}; item numbers range from 0 to {num_items - 1}, and "
+                "-1 pads short rows."
             )
         items, order = items.sort(dim=1)
         if bool(((items[:, 1:] == items[:, :-1]) & (items[:, 1:] >= 0)).any()):
             raise InputError(
-                "items holds the same item twice in a row; each candidate may occur once."
+                "items has the same item twice in a row; each candidate may occur once."
             )
         scores = torch.where(items >= 0, scores.gather(1, order), -torch.inf)
         self.check_scores(scores, users, items)

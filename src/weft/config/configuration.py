@@ -204,8 +204,8 @@ def from_mapping(
     """
     if not isinstance(values, Mapping):
         raise SettingError(
-            f"a configuration is a mapping with {', '.join(Configuration.model_fields)}; got "
-            f"{values!r}."
+            f"got {values!r}; expected a mapping with the keys "
+            f"{', '.join(Configuration.model_fields)}."
         )
     return _build(Document(copy_values(values), override_style=style), folder)
 
@@ -232,9 +232,7 @@ def load_evaluation(path: str | Path) -> EvaluationSection:
     document = read_yaml(path)
     document.values = {"evaluation": document.values.get("evaluation")}
     if document.values["evaluation"] is None:
-        raise SettingError(
-            f"{path}: there is no section 'evaluation:'; expected one with 'metrics:'."
-        )
+        raise SettingError(f"{path}: the section 'evaluation:' is missing; add it with 'metrics:'.")
     return _build(document, Path(path).parent).evaluation
 
 
@@ -301,7 +299,7 @@ def _rename_keys(document: Document) -> None:
         if name in evaluation:
             document.add_problem(
                 ("evaluation", name),
-                f"is another name of {key}, which is given too; keep one.",
+                f"is an alias of {key}, which is also given; remove one of them.",
                 at_key=True,
             )
         evaluation[name] = evaluation.pop(key)
@@ -358,8 +356,8 @@ def _unknown_key(key: str, known: list[str]) -> str:
     if _SYNONYMS.get(key) in known:
         hint = f" Did you mean {_SYNONYMS[key]!r}?"
     elif "evaluation" in known and key in evaluation_keys:
-        hint = " It is a key of the section 'evaluation:'."
-    return f"unknown key {key!r}.{hint} Keys here: {', '.join(known)}."
+        hint = " It belongs to the section 'evaluation:'."
+    return f"unknown key {key!r}.{hint} Allowed keys: {', '.join(known)}."
 
 
 def _known_keys(keys: Keys) -> list[str]:

@@ -92,13 +92,13 @@ def _explain(name: str, error: BaseException, folder: str) -> str:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             return (
                 f"there is no module {name!r} in the folder of the YAML file or among the "
-                "installed packages; give its name, or the path of its .py file."
+                "installed packages; give the name of a module, or the path of a .py file."
             )
-        return f"{name} cannot be imported: {error}. Install what is missing."
+        return f"{name} cannot be imported: {error}. Install the missing module."
     line = _name_line(error, folder)
     if isinstance(error, SystemExit):
         return (
-            f"{name} cannot be imported: it calls sys.exit{line}. Put what it runs as a script "
+            f"{name} cannot be imported: it calls sys.exit{line}. Move the code of the script "
             "under if __name__ == '__main__'."
         )
     if isinstance(error, SyntaxError):

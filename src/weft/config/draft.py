@@ -32,7 +32,7 @@ def draft_configuration(folder: Path) -> Draft:
     models = [file for file in files if file.kind == "lists"]
     missing = tuple(_missing(files, truths, models))
     lines = [
-        "# Made by weft init from the names and the columns of the files in this folder.",
+        "# Written by weft init from the names and columns of the files in this folder.",
         "# Check it: weft check FILE; run it: weft evaluate FILE.",
         "# All keys: docs/guide/configuration.md.",
         *(f"# MISSING: {line}" for line in missing),
@@ -43,12 +43,12 @@ def draft_configuration(folder: Path) -> Draft:
         "",
         *_evaluation_lines(truths, trains, files),
         "",
-        "# Where results go; relative to this file. A report: report: report.html",
+        "# Folder for the results, relative to this file. For a report, add: report: report.html",
         "output: results",
     ]
     unused = [*truths[1:], *trains[1:], *_of_kinds(files, "validation", "interactions", "unknown")]
     if unused:
-        lines += ["", "# Files that are not used:", *(_unused_line(file) for file in unused)]
+        lines += ["", "# Unused files:", *(_unused_line(file) for file in unused)]
     return Draft("\n".join(lines) + "\n", missing)
 
 
@@ -71,28 +71,30 @@ def _missing(
     files: Sequence[FolderFile], truths: Sequence[FolderFile], models: Sequence[FolderFile]
 ) -> Iterator[str]:
     if not truths:
-        yield "test interactions: no file with users and items is named test or truth."
+        yield "test interactions: there is no file named test or truth with users and items."
         for file in _of_kinds(files, "interactions")[:1]:
             name = shlex.quote(quote(file.path.name))
             yield f"split {name}: weft split {name} --method leave-last-out --out parts"
     if not models:
-        yield "recommendation lists: no other file has users, items, and scores or ranks."
+        yield (
+            "recommendation lists: there is no other file with users, items, and scores or ranks."
+        )
     unknown = [] if truths and models else _of_kinds(files, "unknown")
-    yield from (f"{quote(file.path.name)} could not be used: {file.reason}" for file in unknown)
+    yield from (f"{quote(file.path.name)} cannot be used: {file.reason}" for file in unknown)
 
 
 def _data_lines(
     truths: Sequence[FolderFile], trains: Sequence[FolderFile], files: Sequence[FolderFile]
 ) -> Iterator[str]:
     yield "data:"
-    yield "  # Test interactions, by which the lists are judged."
+    yield "  # Test interactions (ground truth)."
     if truths:
         yield f"  truth: {quote(truths[0].path.name)}{_describe_roles(truths[0])}"
     else:
         yield "  # truth: test.csv"
     if trains:
-        yield "  # Train interactions: novelty and popularity count them. Lists that recommend them"
-        yield "  # are noted; mask_seen: true under evaluation removes such items."
+        yield "  # Train interactions, for novelty and popularity. Items of train in a list are"
+        yield "  # counted in the result; mask_seen: true under evaluation removes them."
         yield f"  train: {quote(trains[0].path.name)}{_describe_roles(trains[0])}"
     else:
         yield "  # train: train.csv   # for novelty, popularity and masking; no file is named train"
@@ -112,7 +114,7 @@ def _describe_roles(file: FolderFile) -> str:
 
 
 def _model_lines(models: Sequence[FolderFile]) -> Iterator[str]:
-    yield "# Recommendation lists: a name for each model, and its file."
+    yield "# Recommendation lists: the name and the file of each model."
     if not models:
         yield "# models:"
         yield "#   model: lists.csv"
@@ -129,16 +131,18 @@ def _evaluation_lines(
     truths: Sequence[FolderFile], trains: Sequence[FolderFile], files: Sequence[FolderFile]
 ) -> Iterator[str]:
     yield "evaluation:"
-    yield "  # Accuracy first; with train, novelty, coverage and concentration. All: weft metrics."
+    yield ("  # Metrics of accuracy and, if there are train interactions, of novelty and coverage.")
     yield f"  metrics: [{', '.join((*_METRICS, *(_TRAIN_METRICS if trains else ())))}]"
-    yield "  # How many recommendations of each list count."
+    yield "  # Cut-offs: the number of recommendations per user that count."
     yield "  top_k: [10]"
     if truths and "rating" in truths[0].roles:
-        yield "  # Every rating above 0 is relevant; from which rating on, if not so:"
+        yield (
+            "  # Lowest rating of a relevant item; by default, every rating above 0 is relevant."
+        )
         yield "  # relevance_threshold: 4"
     sliced = [(file, column) for file in _of_kinds(files, "users") for column in file.columns]
     if sliced:
-        yield "  # The metrics of groups of users, by columns with a few labels."
+        yield "  # Groups of users for which metrics are also computed."
         yield "  slices:"
     used: list[str] = []
     for file, column in sliced:
@@ -152,8 +156,8 @@ def _unused_line(file: FolderFile) -> str:
     reasons = {
         "truth": "another file of test interactions",
         "train": "another file of train interactions",
-        "validation": "validation interactions; as truth, they serve to choose a model",
-        "interactions": "all interactions; weft split makes train and test of them",
+        "validation": "validation interactions; use them as truth to select a model",
+        "interactions": "all interactions; weft split divides them into train and test",
         "unknown": file.reason,
     }
     return f"#   {quote(file.path.name)}: {reasons[file.kind]}"

@@ -176,8 +176,8 @@ class SignificanceSettings(Section):
     def _check_direction(self) -> Self:
         if self.kruskal_test and self.alternative != "two-sided":
             raise ValueError(
-                "kruskal_test has no direction, but alternative is "
-                f"{self.alternative}; leave one of the two out."
+                f"kruskal_test is always two-sided, but alternative is {self.alternative}; remove "
+                "one of the two."
             )
         return self
 
@@ -328,8 +328,8 @@ class EvaluationSection(EvaluationSettings):
         pool, file = split_candidates(value)
         if file is not None:
             raise SettingError(
-                f"{setting_ref('candidates', value)} is not known; a file with the candidates of "
-                "each user is data.candidates."
+                f"{setting_ref('candidates', value)} is not known; give a file with the "
+                "candidates of each user as data.candidates."
             )
         return pool
 

@@ -75,7 +75,7 @@ def _is_result(path: Path) -> bool:
 
 def _classify(path: Path) -> FolderFile:
     if plain_text(path.name) != path.name:
-        return FolderFile(path, "unknown", {}, reason="its name is not UTF-8")
+        return FolderFile(path, "unknown", {}, reason="the name of the file is not valid UTF-8")
     try:
         with open_parts(path, path.name) as parts:
             layout = detect_layout(parts[0], File(path), is_id_list=False)

@@ -101,7 +101,7 @@ def run(
         if configuration.report is not None:
             comparison = comparisons[0] if comparisons else None
             if len(evaluated) > 1 and not configuration.evaluation.tests:
-                skipped = "report: the models are not compared in it"
+                skipped = "report: it does not compare the models"
                 comparison, more = _try_compare(evaluated, begin, skipped)
                 warnings += more
             subject = ReportContext(
@@ -234,12 +234,12 @@ def check_complete(configuration: Configuration) -> None:
     """Raise `SettingError` if data, models or metrics are missing."""
     if configuration.data is None:
         raise SettingError(
-            "the configuration has no data; add 'data:' with 'truth: FILE', or give --truth FILE."
+            "the configuration has no truth; add 'data:' with 'truth: FILE', or give --truth FILE."
         )
     if not configuration.models:
         raise SettingError(
-            "the configuration has no model to evaluate; add 'models:' with 'NAME: FILE' for each, "
-            "or give --recs NAME=FILE."
+            "the configuration has no models; add 'models:' with 'NAME: FILE' for each model, or "
+            "give --recs NAME=FILE."
         )
     if not configuration.evaluation.all_metrics:
         raise SettingError(
@@ -301,7 +301,7 @@ def _compare(
         return (), ()
     skipped = "evaluation.stat_significance: the models were not compared"
     if len(evaluated) < 2:
-        return (), (f"{skipped}, because there is only one.",)
+        return (), (f"{skipped}, because there is only one model.",)
     first, *others = significance.corrections.names
     comparison, warnings = _try_compare(
         evaluated,

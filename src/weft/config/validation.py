@@ -28,7 +28,7 @@ def check(
     models = document.values.get("models")
     for name in models if isinstance(models, dict) else ():
         if not name.strip() or set(name) & set("/\\\0\n"):
-            message = "expected a name that a file can have, without '/' and '\\'."
+            message = "expected a valid file name, without '/' and '\\'."
             document.add_problem(("models", name), message, at_key=True)
     evaluation = document.values.get("evaluation")
     if not isinstance(evaluation, dict):
@@ -70,7 +70,9 @@ def _check_rules(document: Document, evaluation: EvaluationSection) -> None:
     available = _available_inputs(document)
     if available and "candidates" in available:
         if evaluation.candidates not in ("all", "given"):
-            message = "data.candidates gives the candidates of each user; keep one of the two."
+            message = (
+                "data.candidates also gives the candidates of each user; remove one of the two."
+            )
             document.add_problem(("evaluation", "candidates"), message)
         evaluation = evaluation.model_copy(update={"candidates": "given"})
     for error in evaluation.conflicts(available):
@@ -157,7 +159,7 @@ def _check_metrics(
             keys = ("evaluation", section, index)
             reason = _check_metric(document, keys, metric, evaluation)
             if reason and drops_unsupported:
-                document.add_warning(keys, f"is left out: {reason}.")
+                document.add_warning(keys, f"is skipped: {reason}.")
             elif reason:
                 document.add_problem(keys, f"{reason}.")
             if not reason:
@@ -189,12 +191,14 @@ def _read_metric(document: Document, keys: Keys, metric: Any) -> MetricSpec | No
     if metric.count("(") != metric.count(")") and "," not in metric:
         document.add_problem(
             keys,
-            f"got {metric!r}, in which parentheses do not match; in [...] a name with commas must "
-            "be in quotes: ['F1(metric_name_1=nDCG, metric_name_2=MAP)'].",
+            f"got {metric!r} with unbalanced parentheses; in [...], quote a name that contains "
+            "commas: ['F1(metric_name_1=nDCG, metric_name_2=MAP)'].",
         )
         return None
     if "," in metric and "(" not in metric:
-        document.add_problem(keys, f"got {metric!r}, expected one name; write a list: [{metric}].")
+        document.add_problem(
+            keys, f"got {metric!r}, expected one metric name; use a list for several: [{metric}]."
+        )
         return None
     with document.collect(keys):
         return parse_name(metric)

@@ -15,13 +15,13 @@ from weft.metrics.names import parse_name
 
 # Sections of WarpRec that Weft ignores, and the alternative.
 _SECTIONS = {
-    "writer": "output: or --out is the folder of the results",
-    "splitter": "Weft evaluates data that is split already",
-    "filtering": "Weft evaluates data that is filtered already",
-    "dashboard": "report: or --report is the file of a report",
-    "general": "list modules with metrics of your own in evaluation.custom_modules",
+    "writer": "set the folder of the results with output: or --out",
+    "splitter": "Weft expects data that is already split",
+    "filtering": "Weft expects data that is already filtered",
+    "dashboard": "set the file of the report with report: or --report",
+    "general": "list modules with custom metrics in evaluation.custom_modules",
     "estimate": "",
-    "rerank": "lists are evaluated as they are",
+    "rerank": "recommendation lists are evaluated as given",
     "run": "",
     "serving": "",
     "training": "",
@@ -62,7 +62,7 @@ def translate(document: Document) -> None:
             _translate_reader(document, section)
         else:
             instead = f"; {_SECTIONS[name]}" if _SECTIONS.get(name) else ""
-            document.add_warning((name,), f"has no meaning here and is ignored{instead}.")
+            document.add_warning((name,), f"is not supported and is ignored{instead}.")
     if isinstance(values.get("models"), dict):
         values["models"] = _translate_models(document, values["models"])
     evaluation = values.get("evaluation")
@@ -82,7 +82,7 @@ def translate(document: Document) -> None:
 def _translate_evaluation(document: Document, evaluation: dict[str, Any]) -> None:
     for key in _IGNORED:
         if key in evaluation:
-            document.add_warning(("evaluation", key), "has no meaning here and is ignored.")
+            document.add_warning(("evaluation", key), "is not supported and is ignored.")
             del evaluation[key]
     _drop_unused_sampling(document, evaluation)
     masking = evaluation.get("mask_seen")
@@ -104,7 +104,7 @@ def _drop_unused_sampling(document: Document, evaluation: dict[str, Any]) -> Non
         unused = NEGATIVE_SETTINGS
         reason = "all items are ranked (strategy: full)"
     elif str(evaluation.get("negative_sampling", "uniform")).casefold() == "uniform":
-        unused, reason = NEGATIVE_SETTINGS[-1:], "negatives are drawn uniformly"
+        unused, reason = NEGATIVE_SETTINGS[-1:], "negatives are sampled uniformly"
     for key in unused:
         if key in evaluation and ("evaluation", key) not in document.overridden:
             document.add_warning(("evaluation", key), f"is ignored, because {reason}.")
@@ -172,8 +172,9 @@ def _translate_models(document: Document, models: dict[str, Any]) -> dict[str, A
         elif model is None or (isinstance(model, dict) and "path" not in model):
             document.add_warning(
                 ("models", name),
-                "is a model that WarpRec trains; it is left out. Let WarpRec write its lists "
-                f"(meta: {{save_recs: true}}), and give the file here: '{name}: FILE'.",
+                "is a model that WarpRec trains; it is skipped. Let WarpRec write its "
+                f"recommendations (meta: {{save_recs: true}}), and give the file here: '{name}: "
+                "FILE'.",
             )
         else:
             translated[name] = model
@@ -188,7 +189,7 @@ def _translate_proxy(
     known = ("recommendation_file", "separator", "header", *_MODEL_KEYS)
     for key in model:
         if key not in known:
-            document.add_warning((*keys, key), "has no meaning here and is ignored.")
+            document.add_warning((*keys, key), "is not supported and is ignored.")
     if "recommendation_file" not in model:
         message = f"{_PROXY} needs 'recommendation_file', the file with the lists."
         document.add_problem(keys, message)
@@ -204,8 +205,8 @@ def _translate_proxy(
         if numbered != name and numbered in names:
             document.add_problem(
                 keys,
-                f"has several files, but {numbered!r}, the name of one of them, is taken; rename "
-                "that model.",
+                f"has several files, but the name {numbered!r} of one of them is already used; "
+                "rename that model.",
             )
         translated[numbered] = {"path": file, **_reading_options(file, separator, header)}
         document.moved[("models", numbered)] = keys
@@ -247,8 +248,8 @@ def _translate_reader(document: Document, reader: dict[str, Any]) -> None:
         strategy = show(reader.get("loading_strategy"))
         document.add_warning(
             ("reader",),
-            f"is ignored (loading_strategy: {strategy}): Weft evaluates data that is split "
-            "already; add data: with truth and train.",
+            f"is ignored (loading_strategy: {strategy}): Weft expects data that is already split; "
+            "add data: with truth and train.",
         )
     files |= _cluster_files(_mapping(reader.get("clustering")))
     if "side" in reader:

@@ -76,14 +76,14 @@ class _Expansion:
         branch = self._anchored.get(anchor)
         if branch is None:
             if any(parent.anchor == anchor for parent in self._open):
-                return f"*{anchor} is inside of &{anchor}, which it would repeat; remove it."
+                return f"*{anchor} refers to &{anchor}, which contains it; remove the alias."
             return None  # an anchor that does not exist is an error of the loader
         self._add_to_parent(branch)
         self._repeated_values += branch.values
         if self._repeated_values > _MAX_REPEATED_VALUES:
             return (
-                f"aliases repeat more than {_MAX_REPEATED_VALUES:,} values up to *{anchor}; "
-                "expected fewer. Remove aliases of aliases."
+                f"aliases up to *{anchor} expand to more than {_MAX_REPEATED_VALUES:,} values, "
+                "which is the limit; remove aliases of aliases."
             )
         return self._check_depth(branch.depth)
 
@@ -91,6 +91,5 @@ class _Expansion:
         if len(self._open) + depth <= _MAX_DEPTH:
             return None
         return (
-            f"lists or mappings are nested more than {_MAX_DEPTH} levels deep here; expected "
-            "fewer levels."
+            f"lists or mappings are nested more than {_MAX_DEPTH} levels deep, which is the limit."
         )

@@ -15,17 +15,19 @@ from weft.errors import SettingError
 _SHOWN_CHARACTERS = 60  # of a value in a message
 # Problems that the YAML loader reports, with their meaning and how to fix them.
 _EXPLANATIONS = {
-    r"'\\t'": "there is a tab here; YAML is indented with spaces only. Replace the tab by spaces.",
-    r'duplicate key "(.*?)" with value': "the key {0!r} is given twice in one mapping; keep one.",
+    r"'\\t'": "found a tab; YAML is indented with spaces only. Replace the tab with spaces.",
+    r'duplicate key "(.*?)" with value': "the key {0!r} occurs twice in one mapping; remove one.",
     r"undefined alias '(.*)'": "*{0} refers to an anchor that is not defined above; define it with "
     "&{0}.",
-    r"expected ',' or '\]'": "the '[' of {opened} is not closed; add ']', or a comma before this.",
-    r"expected ',' or '}'": "the '{{' of {opened} is not closed; add '}}', or a comma before this.",
-    r"quoted scalar.*end of": "the quote of {opened} is not closed; add the closing quote.",
+    r"expected ',' or '\]'": "the '[' at {opened} is not closed; add ']', or a comma before this "
+    "position.",
+    r"expected ',' or '}'": "the '{{' at {opened} is not closed; add '}}', or a comma before this "
+    "position.",
+    r"quoted scalar.*end of": "the quote at {opened} is not closed; add the closing quote.",
     r"another document": "a second document starts here ('---'); a configuration is one document. "
     "Remove it.",
-    r"found character '(.)' that cannot start any token": "a value cannot begin with {0!r}; put it "
-    "in quotes.",
+    r"found character '(.)' that cannot start any token": "a value cannot begin with {0!r}; quote "
+    "the value.",
 }
 _INDENTATION_PROBLEM = r"mapping values are not allowed|<block end>|could not find expected ':'"
 
@@ -48,8 +50,8 @@ def read_yaml(path: str | Path) -> Document:
         shown = text if len(text) < _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
         what = "a list" if isinstance(tree, list) else f"the value {shown!r}"
         raise SettingError(
-            f"{path}:1:1: the file holds {what}; expected sections with a name, such as "
-            "'evaluation:', 'data:' and 'models:'."
+            f"{path}:1:1: the file contains {what}; expected sections such as 'evaluation:', "
+            "'data:' and 'models:'."
         )
     document = Document({}, str(path), tree)
     document.values = _plain(tree, (), document) or {}
@@ -62,7 +64,7 @@ def _text(path: Path) -> str:
     except FileNotFoundError:
         raise SettingError(f"{path}: there is no such file; expected a YAML file.") from None
     except IsADirectoryError:
-        raise SettingError(f"{path}: is a folder; expected a YAML file.") from None
+        raise SettingError(f"{path}: this is a folder; expected a YAML file.") from None
     except OSError as error:
         raise SettingError(f"{path}: cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError as error:
@@ -95,7 +97,7 @@ def _parse(path: Path, text: str) -> Any:
             f"{path}: a tag such as !!set or !!omap does not fit its value; remove the tag."
         ) from None
     except TypeError:
-        raise SettingError(f"{path}: a key is a list or a mapping; keys are names.") from None
+        raise SettingError(f"{path}: a key is a list or a mapping; keys must be names.") from None
     except (YAMLError, ValueError, LookupError) as error:  # of values that do not fit their tag
         offset = getattr(error, "position", None)
         where = ""
@@ -141,8 +143,7 @@ def _explain_indentation(lines: list[str], line: int, column: int) -> str:
                     "further."
                 )
     return (
-        "there is a second ': ' in this line; put the value in quotes, or give the inner key a "
-        "line of its own."
+        "this line contains a second ': '; quote the value, or move the inner key to its own line."
     )
 
 
@@ -162,7 +163,7 @@ def _unknown_tag(node: Any) -> str | None:
 def _plain(node: Any, keys: Keys, document: Document) -> Any:
     """Return the value as plain Python with text keys; a tag is a problem of the document."""
     if tag := _unknown_tag(node):
-        document.add_problem(keys, f"the tag {tag} has no meaning here; remove it.")
+        document.add_problem(keys, f"the tag {tag} is not supported; remove it.")
         return None
     if isinstance(node, Mapping):
         return {str(key): _plain(value, (*keys, str(key)), document) for key, value in node.items()}

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 NO_HITS = (
-    "no item of the truth is in any list: nothing can be hit. Are the ids of both written alike?"
+    "no item of the truth is in any list, so there can be no hits. Check that both use the same "
+    "ids."
 )
 # List positions that are compared with the truth at once.
 _TILE_POSITIONS = 1 << 19
@@ -31,8 +32,8 @@ def check_common_items(lists: str, truth: str, listed: Vocabulary, others: list[
     if all((listed.encode(ids, "") < 0).all() for ids in others):
         raise InputError(
             f"{lists} and {truth} have no item in common: the lists have {show_ids(listed.ids)}, "
-            f"the truth {show_ids(others[0])}. Write the ids of both alike; if they are right, and "
-            f"nothing was hit, give the catalogue as {setting_ref('items')}."
+            f"the truth {show_ids(others[0])}. Use the same ids in both; if the ids are correct "
+            f"and there are no hits, give the catalogue as {setting_ref('items')}."
         )
 
 
@@ -57,7 +58,7 @@ def no_common_user(
     )
     if are_files:
         raise InputError(
-            f"{note}. Write the ids of both alike, and check that both are of the same data."
+            f"{note}. Use the same ids in both, and check that both come from the same data set."
         )
     return note
 

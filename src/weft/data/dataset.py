@@ -210,7 +210,7 @@ class DatasetBuilder:
         first, fields = self._encoded[kind]
         if (axes.users.size, axes.items.size) != (first.users.size, first.items.size):
             raise InputError(
-                f"the scores are of {axes.users.size} users and {axes.items.size} items, but this "
+                f"the scores have {axes.users.size} users and {axes.items.size} items, but this "
                 f"evaluation was prepared for {first.users.size} users and {first.items.size} "
                 "items; prepare another one, or give scores of the same users and items."
             )

@@ -23,27 +23,27 @@ Returned = TypeVar("Returned")
 # force a synchronization: `update` counts them on the device, and `compute` raises.
 DEFERRED_ERRORS = {
     "bad_scores": "the scores hold NaN or +inf; scores must be finite, or -inf for items that are "
-    "not offered.",
+    "not candidates.",
     "bad_targets": (
-        "target holds items that are no columns of preds, or the same (row, item) twice; items go "
-        "from 0 up, -1 fills up short rows, and each item may occur once per row."
+        "target has items that are not columns of preds, or the same (row, item) twice; items are "
+        "numbered from 0, -1 pads short rows, and each item may occur once per row."
     ),
     "bad_ratings": (
         "the truth has ratings that are not finite numbers, negative ones without "
-        f"{setting_ref('relevance_threshold')}, or ratings above the max_grade of a metric; remove "
-        "or repair them, say from which rating on an item is relevant, or give another max_grade."
+        f"{setting_ref('relevance_threshold')}, or ratings above the max_grade of a metric; "
+        "remove or repair them, set a threshold, or give another max_grade."
     ),
     "bad_candidates": (
-        "items holds numbers that are no items, or the same item twice in a row, or a rating in "
-        "target where it is -1; item numbers go from 0 up, -1 fills up short rows, and each "
-        "candidate may occur once."
+        "items has invalid item numbers, or the same item twice in a row, or a rating in target "
+        "where items is -1; items are numbered from 0, -1 pads short rows, and each candidate may "
+        "occur once."
     ),
     "bad_probabilities": (
-        "the scores hold numbers outside [0, 1], but a metric reads them as probabilities. Use "
+        "the scores have values outside [0, 1], but a metric reads them as probabilities. Use "
         'scores="logits" in the metric if the scores are log-odds, or rescale them.'
     ),
-    "bad_users": "user_indices holds numbers that are no rows of train, user_groups or slices; "
-    "give each row's user, from 0 up.",
+    "bad_users": "user_indices has numbers that are not rows of train, user_groups or slices; "
+    "give the user of each row, numbered from 0.",
 }
 
 _is_cpu_treated_as_device: ContextVar[bool] = ContextVar("cpu_as_device", default=False)
@@ -75,7 +75,7 @@ def check_has_data(tensor: Tensor, where: str) -> None:
     """Raise `InputError` for a tensor on the device "meta"; `where` names it."""
     if tensor.is_meta:
         raise InputError(
-            f'{where} is a tensor on the device "meta", which holds no data; give a tensor on the '
+            f'{where} is a tensor on the device "meta", which has no data; give a tensor on the '
             "CPU or another device."
         )
 
@@ -91,8 +91,8 @@ def read_array(data: Any, where: str) -> NDArray[Any]:
         return np.asarray(data)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{where} is a {type(data).__name__} that is not an array ({error}); give an array, or "
-            "lists of one length."
+            f"{where} is a {type(data).__name__} that cannot be converted to an array ({error}); "
+            "give an array, or lists of equal length."
         ) from None
 
 
@@ -103,8 +103,8 @@ def read_tensor(data: Any, where: str, device: torch.device) -> Tensor:
     except (TypeError, ValueError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
         raise InputError(
-            f"{where} is a {type(data).__name__} that is not a tensor ({reason}); give a tensor, "
-            "an array or a list of numbers."
+            f"{where} is a {type(data).__name__} that cannot be converted to a tensor ({reason}); "
+            "give a tensor, an array or a list of numbers."
         ) from None
     check_has_data(tensor, where)
     return tensor if tensor.device == device else to_device(tensor, device)

@@ -119,9 +119,8 @@ def _encode_truth(
         missing = judged.filter(users.encode(judged, "truth") < 0)
         if len(missing) and users.is_positional:
             raise InputError(
-                f"truth names the user {missing[0]!r}, who is not a row of the scores, 0 to "
-                f"{users.size - 1}; give the ids of the scores' rows as "
-                f"{setting_ref('users')}[...]."
+                f"truth has the user {missing[0]!r}, but the rows of the scores are numbered 0 to "
+                f"{users.size - 1}; give the ids of the rows as {setting_ref('users')}[...]."
             )
         if len(missing):
             users = users.extend(missing)
@@ -132,8 +131,8 @@ def _encode_truth(
     if threshold is None and negative.any():
         raise InputError(
             f"truth has negative ratings:\n{table.format_rows(negative)}\nGive "
-            f"{setting_ref('relevance_threshold')} to say from which rating on an item is "
-            "relevant, or remove them."
+            f"{setting_ref('relevance_threshold')} (the lowest rating of a relevant item), or "
+            "remove them."
         )
     return (
         build_unique(table, user_codes, item_codes, (users.size, axes.items.size)),

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 LISTS_NAME_USERS = (
-    f"{setting_ref('users')} names the rows of scores; recommendation lists name their users "
-    "themselves, as weft.TopKItems(ids, users=[...]) does. Leave it out."
+    f"{setting_ref('users')} gives the ids of the rows of scores, but recommendation lists "
+    "contain their user ids, as in weft.TopKItems(ids, users=[...]). Remove it."
 )
 UNKNOWN_NEEDS_ITEMS = (
-    f"{setting_ref('unknown_items', 'miss')} needs the catalogue, which says which items are "
-    f"unknown; give it as {setting_ref('items')}, a list, a table or a file of item ids."
+    f"{setting_ref('unknown_items', 'miss')} needs the catalogue to know which items are unknown; "
+    f"give it as {setting_ref('items')}: a list, a table or a file of item ids."
 )
 # Users for whom a model without known items is asked first: few, because the number of items
 # decides how many users fit into a batch.
@@ -73,8 +73,9 @@ class EvaluationInputs:
         for name in ids:
             if getattr(self, name) is not None:
                 raise SettingError(
-                    f"{setting_ref(name)} names the {name} of scores, but these scores name them "
-                    "themselves; leave it out, or give the scores without ids."
+                    f"{setting_ref(name)} gives the ids of the scores, but these scores have "
+                    f"{name.removesuffix('s')} ids already; remove it, or give the scores "
+                    "without ids."
                 )
         return replace(self, **ids)
 
@@ -340,7 +341,7 @@ def _probe_model(source: Source, users: Vocabulary, batch_size: int | None) -> A
     assert isinstance(source, Model)
     if users.size == 0:
         raise InputError(
-            "the truth is empty and the model's items are not known; give the item ids as "
+            "the truth is empty and the items of the model are not known; give the item ids as "
             f"{setting_ref('items')}[...]."
         )
     stop = min(users.size, batch_size or _PROBE_USERS)

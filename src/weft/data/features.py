@@ -164,8 +164,8 @@ def _check_features(names: tuple[Label, ...], where: str) -> None:
     fraction = next((name for name in names if isinstance(name, float)), None)
     if fraction is not None:
         raise InputError(
-            f"{where} has the feature {fraction}; features are a set of texts or whole numbers for "
-            "each item, not a vector. Give the names of the features that an item has."
+            f"{where} has the feature {fraction}; features are a set of strings or integers for "
+            "each item, not a vector. Give the names of the features of each item."
         )
 
 

@@ -66,9 +66,9 @@ def check_fork(what: str, *inputs: Any) -> None:
     if not _Fork.lacks_polars_threads or (inputs and all(map(_is_plain, inputs))):
         return
     raise EngineError(
-        f"this process was forked from one that has used polars, and lacks its threads: {what} "
-        'would wait for them forever. Start processes by multiprocessing.get_context("spawn") '
-        '(a DataLoader by multiprocessing_context="spawn"); or give scores, truth and train as '
+        f"this process was forked from one that has used polars and lacks its threads, so {what} "
+        'would wait forever. Start processes with multiprocessing.get_context("spawn") '
+        '(a DataLoader with multiprocessing_context="spawn"), or give scores, truth and train as '
         "matrices, without ids, labels, slices and values per user."
     )
 

@@ -90,7 +90,7 @@ def _from_item_numbers(data: Any, where: str) -> InteractionTable:
         row = int(np.flatnonzero(is_wrong)[0])
         raise InputError(
             f"{where} has the item number {data[row]} in row {row}; expected one relevant item "
-            "for each row, from 0 up, or -1 or -100 for none."
+            "for each row, numbered from 0, or -1 or -100 for none."
         )
     rows = np.flatnonzero(numbers >= 0)
     return InteractionTable(
@@ -130,9 +130,9 @@ def _from_matrix(
 
 def _refuse_indices(got: str, shape: tuple[int, ...], where: str) -> NoReturn:
     raise InputError(
-        f"{where} is a sparse matrix {list(shape)} with {got}; expected indices inside of the "
-        "matrix. Build it with check_invariants=True (torch), or call its check_format() (SciPy "
-        "CSR and CSC), to find the wrong index."
+        f"{where} is a sparse matrix {list(shape)} with {got}; expected indices within the shape "
+        "of the matrix. Build it with check_invariants=True (torch), or call its check_format() "
+        "(SciPy CSR and CSC), to find the invalid index."
     )
 
 
@@ -142,7 +142,9 @@ def _check_pointers(
     """Check the row pointers of a CSR matrix, or the column pointers of a CSC matrix."""
     is_valid = len(pointers) == size + 1 and pointers[0] == 0 and pointers[-1] <= num_values
     if not is_valid or (pointers[1:] < pointers[:-1]).any():
-        _refuse_indices("index pointers that do not ascend from 0 to its end", shape, where)
+        _refuse_indices(
+            "index pointers that do not increase from 0 to the number of values", shape, where
+        )
 
 
 def check_scipy_pointers(matrix: Any, where: str) -> None:
@@ -161,7 +163,7 @@ def _from_scipy(matrix: Any, where: str) -> InteractionTable:
     try:
         coo = matrix.tocoo()  # keeps stored zeros and repeated entries, which are checked later
     except ValueError as error:
-        _refuse_indices(f"wrong indices ({error})", matrix.shape, where)
+        _refuse_indices(f"invalid indices ({error})", matrix.shape, where)
     return _from_matrix(coo.row, coo.col, coo.data, coo.shape, where)
 
 
@@ -204,6 +206,7 @@ def _from_dense(matrix: NDArray[Any], where: str) -> InteractionTable:
 def _check_two_dimensions(shape: tuple[int, ...], where: str) -> None:
     if len(shape) != 2:
         raise InputError(
-            f"{where} has shape {list(shape)}; a matrix of ratings is [users, items], 0 where "
-            "absent. Only the truth can be item numbers [users], whole numbers, one for each user."
+            f"{where} has shape {list(shape)}; a matrix of ratings has the shape [users, items], "
+            "with 0 for no interaction. Only the truth can be a vector [users] of integers, one "
+            "item number for each user."
         )

@@ -298,7 +298,8 @@ class InteractionTable:
             raise InputError(
                 f"{self.where} has item numbers that are not columns of the scores or of "
                 f"{setting_ref('items')}, 0 to {number - 1}:\n{self.format_rows(outside)}\nGive "
-                "the columns, -1 or -100 for none; or the ids of users and items as a frame."
+                "column numbers, with -1 or -100 for none, or give the ids of users and items as "
+                "a frame."
             )
         return replace(self, shape=(self.num_rows, number))
 
@@ -310,8 +311,8 @@ class InteractionTable:
             return self
         if self.shape[1] != items.size:
             raise InputError(
-                f"{self.where} is a matrix of {self.shape[1]} columns, but there are {items.size} "
-                "items; expected one for each."
+                f"{self.where} is a matrix with {self.shape[1]} columns, but there are "
+                f"{items.size} items; expected one column for each item."
             )
         all_users = pl.int_range(self.shape[0], dtype=pl.Int64, eager=True)
         ids = items.ids.gather(self.items)
@@ -340,8 +341,9 @@ class InteractionTable:
         if users.is_positional and (user_codes < 0).any():
             raise InputError(
                 f"{self.where} has users that are not rows of the scores{_describe_range(users)}:\n"
-                f"{self.format_rows(user_codes < 0)}\n{_describe_start(self.users, users)}Give the "
-                f"ids of the scores' rows with {setting_ref('users')}."
+                f"{self.format_rows(user_codes < 0)}\n"
+                f"{_describe_start(self.users, users)}Give the ids of the rows of the scores with "
+                f"{setting_ref('users')}."
             )
         return user_codes, item_codes
 
@@ -395,4 +397,4 @@ def _describe_start(ids: pl.Series, positions: Vocabulary) -> str:
     """Return a hint, for ids that are no positions, that they count from 1 if they seem to."""
     if not positions.is_positional or ids.min() != 1 or ids.max() != positions.size:
         return ""
-    return f"The {positions.kind} ids are 1 to {positions.size}: they count from 1, not from 0. "
+    return f"The {positions.kind} ids are 1 to {positions.size}: they start at 1, not at 0. "

@@ -175,7 +175,7 @@ def read_item_lists(
     )
     for repeated, rows in duplicates.items():
         raise InputError(
-            f"{table.where} holds the same {repeated} twice in a list:\n{rows.format_all()}\nEach "
+            f"{table.where} has the same {repeated} twice in a list:\n{rows.format_all()}\nEach "
             f"{repeated} may occur once per user; remove the others."
         )
     has_list = np.zeros(all_users.size, dtype=np.bool_)

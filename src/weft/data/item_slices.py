@@ -117,12 +117,12 @@ def parse_item_slices(
     for name, request in (slices or {}).items():
         if not isinstance(name, str) or not name.strip():
             raise SettingError(
-                f"item_slices has the name {name!r}; expected text.", setting="item_slices"
+                f"item_slices has the name {name!r}; expected a string.", setting="item_slices"
             )
         if name in user_slices:
             raise SettingError(
                 f"{setting_ref('slices')} and {setting_ref('item_slices')} both have the name "
-                f"{name!r}; give each its own.",
+                f"{name!r}; use different names.",
                 setting="item_slices",
             )
         one = _parse_slice(name, request, available)
@@ -192,9 +192,10 @@ def _parse_cut(name: str, request: str, kind: str) -> ItemSlice:
     cut = Cut.parse(request, where)
     if name != POPULARITY:
         raise SettingError(
-            f"{where} is {request!r}, but {name!r} is no number that is known of items."
-            f"{did_you_mean(name, [POPULARITY])} Known: {POPULARITY}, the train interactions; for "
-            f"your own numbers give {{'of': a number per item, 'by': {request!r}}}.",
+            f"{where} is {request!r}, but {name!r} is not a known number of "
+            f"items.{did_you_mean(name, [POPULARITY])} Known: {POPULARITY}, the train "
+            "interactions; for your own numbers give "
+            f"{{'of': a number per item, 'by': {request!r}}}.",
             setting="item_slices",
         )
     return ItemSlice(name, cut)
@@ -258,9 +259,8 @@ def _groups_of_input(wanted: ItemSlice, value: Any) -> TruthGroups:
     if isinstance(value, Features):
         return FeatureGroups(value)
     raise SettingError(
-        f"{wanted.where} is {str(wanted.rule)!r}, an input that is neither a label nor a set of "
-        f"features of each item; for numbers give {{'of': {str(wanted.rule)!r}, 'by': "
-        "'quantiles(4)'}.",
+        f"{wanted.where} is {str(wanted.rule)!r}, an input that has neither a label nor features "
+        f"for each item; for numbers, give {{'of': {str(wanted.rule)!r}, 'by': 'quantiles(4)'}}.",
         setting="item_slices",
     )
 
@@ -282,7 +282,7 @@ def _item_numbers(
     value = inputs[source.name]
     if not isinstance(value, Numbers) or value.is_vector:
         raise SettingError(
-            f"{wanted.where} cuts {source.name!r}, which is no number of each item.",
+            f"{wanted.where} groups {source.name!r}, which is not a number for each item.",
             setting="item_slices",
         )
     missing = value.missing.values.cpu().numpy()
@@ -293,8 +293,8 @@ def check_group_count(wanted: ItemSlice, groups: TruthGroups) -> None:
     """Raise `InputError` for a slice with too many groups."""
     if len(groups.names) > _MAX_GROUPS:
         raise InputError(
-            f"{wanted.where} has {len(groups.names):,} groups, and every metric is computed for "
-            f"each; expected at most {_MAX_GROUPS:,}. Give fewer labels, or a longer period."
+            f"{wanted.where} has {len(groups.names):,} groups; expected at most {_MAX_GROUPS:,}, "
+            "because every metric is computed for each. Give fewer labels, or a longer period."
         )
 
 

@@ -67,7 +67,7 @@ def infer_vocabulary(data: Any, where: str, kind: str, size: int | None) -> Voca
         size = data.shape[0] if hasattr(data, "shape") else len(data)
     if size is None:
         raise SettingError(
-            f"{setting_ref(where)} does not tell how many {kind}s there are; give "
+            f"{setting_ref(where)} does not determine the number of {kind}s; give "
             f"{setting_ref(f'num_{kind}s')} with it."
         )
     return Vocabulary.from_size(kind, size)
@@ -144,8 +144,8 @@ def check_in_order(
         are_listed_users = (ids.origin or "").startswith("source") and ids.kind == "user"
         hint = "" if are_listed_users else f", or {setting_ref(f'{ids.kind}s')}"
         raise InputError(
-            f"{where} is a list, but the {ids.kind}s are in no order that you gave; give {{id: "
-            f"{value}}}{hint}."
+            f"{where} is a list, but the order of the {ids.kind}s is not known; give "
+            f"{{id: {value}}}{hint}."
         )
     if length != num_in_order:
         raise InputError(
@@ -270,8 +270,7 @@ def number_labels(labels: RawLabels, where: str) -> tuple[tuple[Label, ...], NDA
     for name in names:
         if by_text.setdefault(str(name), name) is not name:
             raise InputError(
-                f"{where} has both {by_text[str(name)]!r} and {name!r} as labels; write them in "
-                "one way."
+                f"{where} has both {by_text[str(name)]!r} and {name!r} as labels; use one of them."
             )
     numbers = {name: number for number, name in enumerate(names)}
     found = map(numbers.get, labels, itertools.repeat(-1))

@@ -46,8 +46,8 @@ def _read_array(path: Path, where: str) -> NDArray[Any]:
     with loaded:
         if len(loaded.files) != 1:
             raise InputError(
-                f"{where} has the arrays {', '.join(loaded.files) or 'none'}; expected one, with "
-                "a row for each id in their order."
+                f"{where} has the arrays {', '.join(loaded.files) or 'none'}; expected one array, "
+                "with a row for each id in order."
             )
         array: NDArray[Any] = loaded[loaded.files[0]]
         return array

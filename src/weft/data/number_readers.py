@@ -158,8 +158,8 @@ def _find_width(vectors: list[Floats], where: str) -> int:
     lengths = sorted(set(map(len, vectors)))
     if len(lengths) > 1 or 0 in lengths:
         raise InputError(
-            f"{where} has vectors of {' and '.join(map(str, lengths))} numbers; expected as many "
-            "in each, at least one."
+            f"{where} has vectors of {' and '.join(map(str, lengths))} numbers; expected the same "
+            "number in each vector, at least one."
         )
     return lengths[0] if lengths else 1
 
@@ -169,7 +169,7 @@ def _from_numbers(rows: list[Any], where: str) -> Floats:
     wrong = next((row for row in numbers if not _is_number(row)), None)
     if wrong is not None:
         raise InputError(
-            f"{where} has {wrong!r}, a {type(wrong).__name__}, which is no number; expected "
+            f"{where} has {wrong!r}, a {type(wrong).__name__}, which is not a number; expected "
             f"{_EXPECTED['number']}."
         )
     return np.array([float(row) for row in numbers], dtype=np.float64)

@@ -75,7 +75,7 @@ class Train:
         shape = (num_users, num_items) if table.shape is None else table.shape
         if shape[0] is None or shape[1] is None:
             raise SettingError(
-                "train does not tell how many users and items there are; give it as a matrix "
+                "train does not determine the number of users and items; give it as a matrix "
                 "[users, items].",
                 setting="train",
             )
@@ -301,7 +301,7 @@ def check_ratio(name: str, ratio: object) -> float:
 
 def check_unseen(unseen: object) -> float:
     """Return the count of items without interactions; raise unless it is at least 0."""
-    number = check_float("unseen", unseen, more=" from 0 up")
+    number = check_float("unseen", unseen, more=" of at least 0")
     if number < 0:
-        raise SettingError(f"{setting_ref('unseen', unseen)}; it must be a number from 0 up.")
+        raise SettingError(f"{setting_ref('unseen', unseen)}; it must be a number of at least 0.")
     return number

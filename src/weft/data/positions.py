@@ -24,14 +24,15 @@ def check_declared(users: Any, items: Any, *, has_lists: bool, is_model: bool) -
     """Raise `SettingError` if positions are declared for a source with ids of another kind."""
     if are_positions(users) and is_model:
         raise SettingError(
-            f"{setting_ref('users', users)} says that user ids are row numbers of scores, but a "
-            "model is called with the ids of its users. Leave it out."
+            f"{setting_ref('users', users)} means that user ids are row numbers of scores, but a "
+            "model is called with user ids. Remove it."
         )
     for setting, ids, axis in (("users", users, "row"), ("items", items, "column")):
         if are_positions(ids) and has_lists:
             raise SettingError(
-                f"{setting_ref(setting, ids)} says that {setting.removesuffix('s')} ids are {axis} "
-                f"numbers of scores, but recommendation lists name their {setting}. Leave it out."
+                f"{setting_ref(setting, ids)} means that {setting.removesuffix('s')} ids are "
+                f"{axis} numbers of scores, but recommendation lists contain "
+                f"{setting.removesuffix('s')} ids. Remove it."
             )
 
 
@@ -88,8 +89,8 @@ class PositionalIds:
     def _describe_no_zero(self, kind: str) -> str:
         axis, setting, inputs = _AXES[kind], f"{kind}s", " and ".join(self.inputs)
         return (
-            f"no {kind} of {inputs} has the id 0, so their ids may count from 1, but they are read "
-            f"as {axis} numbers of {self.origin}, 0 to {self.sizes[kind] - 1}. Give the ids of the "
+            f"no {kind} of {inputs} has the id 0, so the ids may start at 1, but they are read as "
+            f"{axis} numbers of {self.origin}, 0 to {self.sizes[kind] - 1}. Give the ids of the "
             f"{axis}s with {setting_ref(setting)}[...], or {setting_ref(setting, POSITIONS)} if "
             f"they are {axis} numbers"
         )

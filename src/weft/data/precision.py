@@ -56,6 +56,6 @@ def inexact_integers(what: str, location: str, number: object, role: str) -> Inp
     shown = shown if len(shown) <= 40 else f"{shown[:40]}..."
     advice = ", or give ranks" if role == "score" else ""
     return InputError(
-        f"{what} has integers beyond 2**53, which float64 cannot tell apart ({location}: {shown}); "
-        f"rescale the {role}s, for example by subtracting the smallest{advice}."
+        f"{what} has integers beyond 2**53, which float64 cannot represent exactly ({location}: "
+        f"{shown}); rescale the {role}s, for example by subtracting the smallest{advice}."
     )

@@ -135,10 +135,9 @@ def _check_list_columns(frame: Any, columns: list[str], where: str) -> None:
     if find_column_name(columns, "item", where) is None:
         shown = ", ".join(map(repr, columns[:6])) + (", ..." if len(columns) > 6 else "")
         raise InputError(
-            f"{where} is a {type(frame).__name__} with the columns {shown}. It is read as "
-            "recommendation lists: expected the columns 'user', 'item' and, if there is one, "
-            "'score' or 'rank'. Scores with a row per user and a column per item are given as "
-            "weft.Scores(frame)."
+            f"{where} is a {type(frame).__name__} with the columns {shown}. Frames are read as "
+            "recommendation lists: expected the columns 'user', 'item' and optionally 'score' or "
+            "'rank'. Give scores with a row per user and a column per item as weft.Scores(frame)."
         )
 
 
@@ -234,8 +233,8 @@ def _read_dict(data: Mapping[Any, Any], where: str, *, is_list: bool) -> RowTabl
     )
     if is_list and has_values and without:
         raise InputError(
-            f"{where} has scores for some users but none for {without[0]!r}; give {{item: score}} "
-            "for all, or lists for all."
+            f"{where} has scores for some users, but not for {without[0]!r}; give {{item: score}} "
+            "for all users, or lists for all users."
         )
     all_users = id_series(list(data), "user", where)
     owners = np.repeat(np.arange(len(rows)), [len(items) for items, _ in rows] or 0)
@@ -272,7 +271,7 @@ def _read_row(row: Any, user: Any, where: str, *, is_list: bool) -> _DictRow:
     if wrong:
         raise InputError(
             f"{where}[{user!r}] has the entry {wrong[0]!r}; expected (item, rating) for each "
-            "item, or items alone."
+            "item, or only items."
         )
     return [item for item, _ in items], [value for _, value in items]
 

@@ -162,7 +162,7 @@ def merge_inputs(inputs: Mapping[str, Any] | None, **named: Any) -> dict[str, An
         if name in merged:
             raise SettingError(
                 f"{name} is given twice, as {setting_ref(name)} and in {setting_ref('inputs')}; "
-                "keep one.",
+                "remove one.",
                 setting="inputs",
             )
         if data is not None:

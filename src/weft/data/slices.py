@@ -47,11 +47,11 @@ def _are_group_starts(numbers: tuple[float, ...]) -> bool:
 _CUTS = {
     "quantiles": (
         _is_group_count,
-        "quantiles take one whole number from 2 up, as in quantiles(4)",
+        "quantiles take one integer of at least 2, as in quantiles(4)",
     ),
     "bins": (
         _are_group_starts,
-        "bins take the numbers at which groups start, ascending, as in bins(5, 20)",
+        "bins take the lower bounds of the groups in ascending order, as in bins(5, 20)",
     ),
 }
 
@@ -78,7 +78,8 @@ class Cut:
             numbers = tuple(float(number) for number in match[2].split(","))
         except ValueError:
             raise SettingError(
-                f"{where} has {text!r}, with something that is no number; expected {_EXPECTED}."
+                f"{where} has {text!r}, which contains a value that is not a number; expected "
+                f"{_EXPECTED}."
             ) from None
         is_valid, expected = _CUTS[kind]
         if not is_valid(numbers):
@@ -158,8 +159,8 @@ def _to_number(label: Any, where: str, kind: str) -> float:
         number = math.inf
     if math.isinf(number):
         raise InputError(
-            f"{where} has {label!r}, which is no finite number; expected a number for each {kind}, "
-            "or none."
+            f"{where} has {label!r}, which is not a finite number; expected a number for each "
+            f"{kind}, or none."
         )
     return number
 
@@ -170,8 +171,8 @@ def parse_slices(slices: Mapping[str, Any] | None, *, has_train: bool) -> tuple[
         return ()
     if not isinstance(slices, Mapping):
         raise SettingError(
-            f"slices is a {type(slices).__name__}; expected {{name: labels of users, or how to "
-            "group them}.",
+            f"slices is a {type(slices).__name__}; expected "
+            "{name: labels of users, or a rule that groups them}.",
             setting="slices",
         )
     return tuple(_parse_slice(name, request, has_train) for name, request in slices.items())
@@ -179,7 +180,7 @@ def parse_slices(slices: Mapping[str, Any] | None, *, has_train: bool) -> tuple[
 
 def _parse_slice(name: Any, request: Any, has_train: bool) -> UserSlice:
     if not isinstance(name, str) or not name.strip():
-        raise SettingError(f"slices has the name {name!r}; expected text.", setting="slices")
+        raise SettingError(f"slices has the name {name!r}; expected a string.", setting="slices")
     where = f"slices[{name!r}]"
     if isinstance(request, Mapping) and set(request) == {"of", "by"}:
         return UserSlice(name, request["of"], Cut.parse(request["by"], f"{where}['by']"))
@@ -188,9 +189,9 @@ def _parse_slice(name: Any, request: Any, has_train: bool) -> UserSlice:
     cut = Cut.parse(request, where)
     if name not in BUILT_IN:
         raise SettingError(
-            f"{where} is {request!r}, but {name!r} is no number that is known of users."
-            f"{did_you_mean(name, BUILT_IN)} Known: {', '.join(BUILT_IN)}; for your own numbers "
-            f"give {{'of': a number per user, 'by': {request!r}}}.",
+            f"{where} is {request!r}, but {name!r} is not a known number of "
+            f"users.{did_you_mean(name, BUILT_IN)} Known: {', '.join(BUILT_IN)}; for your own "
+            f"numbers give {{'of': a number per user, 'by': {request!r}}}.",
             setting="slices",
         )
     if not has_train:

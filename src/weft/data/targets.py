@@ -17,7 +17,7 @@ from weft.data.interactions import Interactions
 from weft.data.tensors import SparseRows
 from weft.errors import InputError, check_unmasked
 
-_REPEATED = "target holds the same (row, item) twice; each item may occur once per row."
+_REPEATED = "target has the same (row, item) twice; each item may occur once per row."
 
 
 def read_target(
@@ -81,7 +81,7 @@ def _refuse_form(got: str, batch: int, num_items: int) -> NoReturn:
 
 def _refuse_item(item: int, num_items: int) -> NoReturn:
     raise InputError(
-        f"target holds the item {item}; items are the columns of preds, 0 to {num_items - 1}."
+        f"target has the item {item}; items are the columns of preds, 0 to {num_items - 1}."
     )
 
 
@@ -110,9 +110,7 @@ def _read_candidate_ratings(target: Tensor, items: Tensor, *, num_items: int) ->
         rows = _rows_of_equal_length(ids, target.gather(1, order), num_items)
         return replace(rows, error_counts={"bad_candidates": num_without_item})
     if bool(num_without_item):
-        raise InputError(
-            "target has a rating where items is -1, which is no item; expected 0 there."
-        )
+        raise InputError("target has a rating where items is -1 (padding); expected 0 there.")
     row_numbers, columns = target.nonzero(as_tuple=True)
     rated = items[row_numbers, columns]
     order = (row_numbers * num_items + rated).argsort()

@@ -49,8 +49,8 @@ class TopKItems:
         matrix = _to_array(ids, "ids")
         if matrix.dtype.kind not in "iu":
             raise InputError(
-                f"ids of weft.TopKItems holds {matrix.dtype}; expected integers: item ids, or "
-                "positions in items=[...], with -1 as padding."
+                f"ids of weft.TopKItems has the type {matrix.dtype}; expected integers: item ids, "
+                "or positions in items=[...], with -1 as padding."
             )
         if matrix.size and matrix.max() >= 2**63:
             raise InputError(
@@ -74,8 +74,8 @@ class TopKItems:
         if self._items is not None and (self._codes >= self._items.size).any():
             raise InputError(
                 f"ids of weft.TopKItems has the position {self._codes.max()}, but items has "
-                f"{self._items.size} ids, 0 to {self._items.size - 1}. Leave items out if ids are "
-                "the ids themselves."
+                f"{self._items.size} ids, 0 to {self._items.size - 1}. Remove items if ids "
+                "contains the ids themselves."
             )
 
     @property
@@ -112,8 +112,8 @@ def _read_scores(data: Any, is_item: NDArray[np.bool_]) -> NDArray[np.float64]:
     scores = _to_array(data, "scores")
     if scores.shape != is_item.shape or scores.dtype.kind not in "fiu":
         raise InputError(
-            f"scores of weft.TopKItems has shape {list(scores.shape)} and holds {scores.dtype}; "
-            f"expected numbers of the shape {list(is_item.shape)} of ids."
+            f"scores of weft.TopKItems has shape {list(scores.shape)} and type {scores.dtype}; "
+            f"expected numbers of shape {list(is_item.shape)}, as ids."
         )
     if len(large := find_inexact(scores)):
         row, column = divmod(int(large[0]), scores.shape[1])
@@ -163,7 +163,7 @@ def check_no_item_ids(scores: Any) -> None:
     if is_wide and not is_repeated.any():
         raise InputError(
             f"the source is a matrix {list(scores.shape)} of integers that are distinct in each "
-            f"row, such as {sample[0, :3].tolist()}: these look like item ids, the best first, not "
-            "like scores [users, items]. Give item ids as weft.TopKItems(ids, users=[...]); give "
-            "scores that are integers as floats."
+            f"row, such as {sample[0, :3].tolist()}: these look like item ids, best first, rather "
+            "than scores [users, items]. Give item ids as weft.TopKItems(ids, users=[...]), and "
+            "integer scores as floats."
         )

@@ -28,7 +28,7 @@ _UNITS = {
 _RULE = re.compile(r"\s*time\s*\(([^()]*)\)\s*", re.IGNORECASE)
 _EXPECTED = (
     f"time(UNIT) with one of {', '.join(_UNITS)} (weekday of the week, hour of the day), or the "
-    "dates at which periods start, ascending, as in time(2024-01-01, 2024-07-01)"
+    "first dates of the periods in ascending order, as in time(2024-01-01, 2024-07-01)"
 )
 # Epoch times by the largest number that is read as each unit: seconds up to the year 5138.
 _EPOCH_UNITS = ((1e11, 1_000_000), (1e14, 1_000), (1e17, 1), (np.inf, 1e-3))

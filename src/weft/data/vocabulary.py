@@ -59,7 +59,7 @@ class Vocabulary:
         duplicates = series.filter(series.is_duplicated())
         if len(duplicates):
             raise InputError(
-                f"{name} holds the id {duplicates[0]!r} {(series == duplicates[0]).sum()} times; "
+                f"{name} has the id {duplicates[0]!r} {(series == duplicates[0]).sum()} times; "
                 f"each {kind} id must occur once."
             )
         return cls(kind, len(series), series, origin=where)
@@ -133,8 +133,8 @@ class Vocabulary:
             )
         return InputError(
             f"{where} has {_describe(ids)} as {self.kind} ids, but {self.origin or setting} has "
-            f"{_describe(self.ids)}. Convert one of them: 1 and '1' are different ids. Ids of a "
-            f"file are read as strings with its setting {setting_ref('ids', 'string')}."
+            f"{_describe(self.ids)}. Convert one of them: 1 and '1' are different ids. To read "
+            f"the ids of a file as strings, use its setting {setting_ref('ids', 'string')}."
         )
 
     def extend(self, ids: pl.Series) -> Vocabulary:
@@ -236,10 +236,10 @@ def series_of_ids(ids: Any, kind: str, where: str) -> pl.Series:
         ids = read_array(ids, where)
     if isinstance(ids, (str, bytes, set, frozenset)) or not hasattr(ids, "__iter__"):
         raise InputError(
-            f"{where} is {ids!r}, a {type(ids).__name__}, which has no order of {kind} ids; "
-            "give them as a list or an array."
+            f"{where} is {ids!r}, a {type(ids).__name__}, which has no order; give the {kind} ids "
+            "as a list or an array."
         )
-    check_unmasked(ids, where, "give an id in every place, or array.compressed()")
+    check_unmasked(ids, where, "give an id for every element, or array.compressed()")
     return _series_of_values(ids if isinstance(ids, np.ndarray) else list(ids), kind, where)
 
 

@@ -80,7 +80,7 @@ def _run_on_all(function: Callable[[], T]) -> T:
         raise error
     for rank, message in enumerate(messages):
         if message is not None:
-            raise InputError(f"the evaluation stopped on the process of rank {rank}: {message}")
+            raise InputError(f"the evaluation failed on rank {rank}: {message}")
     return result  # type: ignore[return-value]
 
 
@@ -120,8 +120,8 @@ class ShareSampler(Sampler[int]):
         self._rank = process_rank() if rank is None else check_int("rank", rank, least=0)
         if self._rank >= self._number:
             raise SettingError(
-                f"{setting_ref('rank', self._rank)} is not one of {self._number} processes, which "
-                f"are 0 to {self._number - 1}."
+                f"{setting_ref('rank', self._rank)} is out of range: there are {self._number} "
+                f"processes, with ranks 0 to {self._number - 1}."
             )
 
     def __iter__(self) -> Iterator[int]:

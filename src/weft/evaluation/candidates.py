@@ -376,8 +376,8 @@ def _sampling_settings(train: Any, **options: Any) -> EvaluationSettings:
     pool, given = split_candidates(options.get("candidates", "all"))
     if given is not None or pool == "listed":
         raise SettingError(
-            f"draw() draws candidates; {setting_ref('candidates')} names the pool they come from: "
-            "'all', 'cold' or 'warm'."
+            f"draw() samples candidates from a pool; {setting_ref('candidates')} must be 'all', "
+            "'cold' or 'warm'."
         )
     options |= {"candidates": pool, "strategy": "sampled", "mask_seen": False}
     settings = EvaluationSettings.from_options(**options)

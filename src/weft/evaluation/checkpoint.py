@@ -46,8 +46,8 @@ class Checkpoint:
         document = read_document(self._path)
         if "done" not in document:
             raise InputError(
-                f"{self._path}: the state of an Evaluator, not of evaluate(); weft.load_state "
-                "reads it."
+                f"{self._path}: this is the state of an Evaluator, not of evaluate(); read it "
+                "with weft.load_state."
             )
         try:
             self._restore(document, evaluator, candidates)
@@ -65,7 +65,7 @@ class Checkpoint:
         check_compatible(
             check_plain(fields["identity"], "identity"),
             self._identity,
-            "cannot resume from it: it and this evaluation",
+            "cannot resume from this file: the file and this evaluation",
         )
         num_users = evaluator.inputs["num_users"]
         done = [_read_span(span, num_users) for span in check_list(fields["done"], "done")]
@@ -129,8 +129,8 @@ def _check_writable(path: Path) -> None:
     except (OSError, ValueError) as error:  # a null character in a path is a ValueError
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(
-            f"{str(path)!r} cannot be written ({reason}); give {setting_ref('checkpoint')} a file "
-            "in a folder to which files can be written."
+            f"{str(path)!r} cannot be written ({reason}); give {setting_ref('checkpoint')} in a "
+            "writable folder."
         ) from None
 
 

@@ -29,7 +29,7 @@ def read_file(path: Path, expected: str) -> bytes:
 
 def reject(field: str, got: str, expected: str) -> NoReturn:
     """Raise `InputError` for a field; `got` is a text about the value."""
-    raise InputError(f"{field} is {got}; expected {expected}. It is damaged, or was changed.")
+    raise InputError(f"{field} is {got}; expected {expected}. The file is damaged or was changed.")
 
 
 def describe(value: object) -> str:
@@ -87,7 +87,7 @@ def check_text(value: object, field: str) -> str:
 def check_whole(value: object, field: str, *, least: int = 0, end: int = 1 << 63) -> int:
     """Return an integer from `least` to below `end`."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value < end:
-        reject(field, describe(value), f"a whole number from {least} to below {end}")
+        reject(field, describe(value), f"an integer from {least} to {end - 1}")
     return value
 
 

@@ -79,7 +79,7 @@ def _read_content(path: Path) -> bytes:
     fields = (*header.decode(errors="replace").split(" "), "", "", "", "")
     name, version, digest, length = fields[:4]
     if name != FORMAT:
-        raise InputError(f"{path}: not a state of Weft; {_EXPECTED}.")
+        raise InputError(f"{path}: this is not a state of Weft; {_EXPECTED}.")
     if version != str(VERSION):
         raise InputError(
             f"{path}: written in version {version!r} of the format of states, but this Weft reads "
@@ -87,13 +87,14 @@ def _read_content(path: Path) -> bytes:
         )
     if str(len(content)) != length:
         raise InputError(
-            f"{path}: has {len(content):,} bytes of state, but was written with {length}: it was "
-            "cut short or changed. Copy it again from where it was written, or evaluate its users "
+            f"{path}: has {len(content):,} bytes of state, but was written with {length}; the "
+            "file was truncated or changed. Copy the original file again, or evaluate its users "
             "again."
         )
     if hashlib.sha256(content).hexdigest() != digest:
         raise InputError(
-            f"{path}: was changed since it was written; copy it again, or evaluate its users again."
+            f"{path}: the file was changed after it was written; copy the original file again, or "
+            "evaluate its users again."
         )
     return content
 

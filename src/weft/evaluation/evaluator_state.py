@@ -116,7 +116,7 @@ class EvaluatorState(nn.Module):
         names = ", ".join(str(metric.spec) for metric in metrics)
         raise SettingError(
             f"{setting_ref('repeated_users', 'drop')} needs the contributions of each user, but "
-            f"{names} keeps states of its own; evaluate it separately, or make sure that no user "
+            f"{names} keeps its own states; evaluate it separately, or make sure that no user "
             "occurs twice."
         )
 
@@ -141,8 +141,8 @@ class EvaluatorState(nn.Module):
             stored = [part.to_rows() for part in self._contributions]
             if any(part.keys() != stored[0].keys() for part in stored):
                 raise InputError(
-                    "the loaded state has the weights of other means than the batches after it; "
-                    "it is damaged, or was changed."
+                    "the weights of the loaded state do not match the batches after it; the file "
+                    "is damaged or was changed."
                 )
             rows |= {name: torch.cat([part[name] for part in stored]) for name in stored[0]}
         return EvaluationState(
@@ -293,7 +293,7 @@ class EvaluatorState(nn.Module):
         """Restore a state. Raises `SettingError` for other metrics, settings or inputs, and
         `InputError` for a state that `get_extra_state` cannot have returned.
         """
-        subject = "cannot take up this state: the evaluator and the state"
+        subject = "cannot load this state: the evaluator and the state"
         self._replace_state(copy.deepcopy(self.read_state(state, subject)))
 
     def read_state(self, state: Mapping[str, Any], subject: str) -> EvaluationState:

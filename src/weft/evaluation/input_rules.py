@@ -22,20 +22,21 @@ def target_conflicts(
     if settings.estimator is not None:
         part = targets if settings.targets != "all" else setting_ref("item_slices")
         yield SettingError(
-            f"{setting_ref('estimator', settings.estimator)} takes every listed item that is not "
-            f"relevant for a sampled negative, but with {part} some are relevant items that do not "
-            "count; leave one of the two out."
+            f"{setting_ref('estimator', settings.estimator)} treats every listed item that is not "
+            f"relevant as a sampled negative, but with {part} some of them are relevant items "
+            "that do not count; remove one of the two."
         )
     if settings.targets == "all":
         return
     if available is not None and "train" not in available:
         yield MissingInput(
-            f"{targets} needs {setting_ref('train')}, the interactions that are repeated."
+            f"{targets} needs {setting_ref('train')} to know which interactions are repeated."
         )
     if settings.targets == "repeated" and _masks_seen(settings, available):
         yield SettingError(
             f"{targets} counts items of the user's train, which {setting_ref('mask_seen', True)} "
-            f"removes from the ranking: none could be hit. Give {setting_ref('mask_seen', False)}."
+            "removes from the ranking, so there could be no hits. Set "
+            f"{setting_ref('mask_seen', False)}."
         )
 
 
@@ -51,8 +52,8 @@ def input_conflicts(
     """Yield an error for each option that needs an input that is not available."""
     if settings.candidates == "listed" and "lists" not in available:
         yield SettingError(
-            f"{setting_ref('candidates', 'listed')} is about recommendation lists; scores rank "
-            f"all items, or {setting_ref('candidates')} of each user."
+            f"{setting_ref('candidates', 'listed')} applies to recommendation lists; with scores, "
+            f"all items are ranked, or the {setting_ref('candidates')} of each user."
         )
     if settings.candidates == "given" and "candidates" not in available:
         yield MissingInput(
@@ -94,11 +95,11 @@ def _list_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
     """Yield an error for each option about positions of lists, if there are scores."""
     if settings.duplicates != "error":
         yield SettingError(
-            f"{setting_ref('duplicates', settings.duplicates)} is about recommendation lists; "
-            "scores have one position for each user and item."
+            f"{setting_ref('duplicates', settings.duplicates)} applies to recommendation lists, "
+            "not to scores."
         )
     if settings.unknown_items == "miss":
         yield SettingError(
-            f"{setting_ref('unknown_items', 'miss')} is about recommendation lists; scores are "
-            "those of the items of the catalogue."
+            f"{setting_ref('unknown_items', 'miss')} applies to recommendation lists, not to "
+            "scores."
         )

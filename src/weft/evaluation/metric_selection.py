@@ -62,10 +62,10 @@ def _check_metric_object(
     for name, value in metric.settings().items():
         if value not in (defaults[name].default, counting[name]):
             raise SettingError(
-                f"{metric.spec} was made with {name}={value!r}, but all metrics of a run count "
-                f"alike, here with {setting_ref(name, counting[name])}; give "
-                f"{setting_ref(name, value)} to the evaluation instead"
-                f"{own_threshold_hint(metric, name)}."
+                f"{metric.spec} was made with {name}={value!r}, but all metrics of a run use the "
+                f"same setting, here {setting_ref(name, counting[name])}; give "
+                f"{setting_ref(name, value)} to the evaluation "
+                f"instead{own_threshold_hint(metric, name)}."
             )
     size, num_items = getattr(metric, "num_items", None), inputs.get("num_items")
     if isinstance(size, int) and num_items not in (None, size):

@@ -316,10 +316,7 @@ def _check_finite(spec: MetricSpec, metric: BaseMetric, value: Tensor) -> float:
     if not math.isinf(number):
         return number
     if metric.reads_scores:
-        raise InputError(
-            f"{spec} is infinite: the scores or ratings are too large to compute with; rescale "
-            "them."
-        )
+        raise InputError(f"{spec} is infinite: the scores or ratings are too large; rescale them.")
     raise InputError(
         f"{spec} is infinite: a division by zero, or ratings too large for the gain 2^r - 1. "
         "A metric's undefined values must be NaN; for large ratings use gain=binary or "

@@ -119,7 +119,7 @@ def _expand_metrics(settings: EvaluationSettings, inputs: EvaluationInputs) -> M
 # What metrics need that do not support recommendation lists, for messages.
 ALL_SCORES = (
     "the scores of all items, which lists do not have; use a metric of lists, such as LAUC or "
-    f"nDCG, or give {setting_ref('candidates', 'listed')} if the lists hold every scored item"
+    f"nDCG, or set {setting_ref('candidates', 'listed')} if the lists contain every scored item"
 )
 _NO_SCORES = "scores, which these lists do not have; "
 
@@ -139,6 +139,6 @@ def _find_device(device: Any) -> torch.device:
     except (RuntimeError, TypeError, ValueError, AssertionError) as error:
         reason = str(error).partition("\n")[0]
         raise SettingError(
-            f"{setting_ref('device', str(device))} cannot be used here: {reason}. Without it, the "
-            "scores stay where they are."
+            f"{setting_ref('device', str(device))} cannot be used here: {reason}. Without this "
+            "setting, the device of the scores is used."
         ) from None

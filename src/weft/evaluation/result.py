@@ -229,7 +229,8 @@ class Result(ReportMixin, Mapping[str, float]):
 
         if self.slices is None:
             raise KeyError(
-                f"there is no slice {name!r}. This result has none; give slices= to the evaluation."
+                f"there is no slice {name!r}. This result has no slices; give slices= to the "
+                "evaluation."
             )
         known = self.slices["slice"].unique(maintain_order=True).to_list()
         if name not in known:

@@ -119,7 +119,7 @@ def load_result(path: str | Path) -> Result:
         found = _read_table(path.with_name(file), digests.get(table), path, table)
         if found is None:
             notes.append(
-                f"the {_TABLES[table]} were saved as {file}, which is not in the folder of "
+                f"the {_TABLES[table]} were saved in {file}, which is not in the folder of "
                 f"{path.name}"
             )
         else:
@@ -200,10 +200,11 @@ def _read_document(path: Path) -> dict[str, Any]:
     try:
         document = parse_json(content.decode())
     except ValueError as error:
-        raise InputError(f"{path}: not a JSON file ({error}); {expected}.") from None
+        raise InputError(f"{path}: this is not a JSON file ({error}); {expected}.") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InputError(
-            f"{path}: not a Weft result; expected a file written by Result.save or 'weft demo'."
+            f"{path}: this is not a Weft result; expected a file written by Result.save or weft "
+            "evaluate --out."
         )
     if document.get("version") != VERSION:
         provenance = document.get("provenance")
@@ -246,9 +247,9 @@ def _read_table(
     try:
         if digest is not None and digest != digest_table(path):
             raise InputError(
-                f"{path}: not the Parquet table that {result_path.name} was saved with (its "
-                f"digest differs); files of two results were mixed, or one was changed. Put back "
-                "the file that was written with it, or evaluate again."
+                f"{path}: this is not the Parquet table that was saved with {result_path.name} "
+                "(its digest differs); files of two results were mixed, or one was changed. "
+                "Restore the original file, or evaluate again."
             )
         with catch_panics():
             if path.is_dir():
@@ -264,7 +265,7 @@ def _read_table(
 def _check_table(table: pl.DataFrame, path: Path, *, is_about_users: bool = True) -> pl.DataFrame:
     """Return a table. Raises `InputError` if it lacks users, or has nested values."""
     if is_about_users and "user" not in table.columns:
-        raise InputError(f"{path}: has no column 'user'; expected a table of a result.")
+        raise InputError(f"{path}: there is no column 'user'; expected a table of a result.")
     for name, dtype in table.schema.items():
         if dtype.is_nested():
             raise InputError(f"{path}: the column {name!r} is {dtype}; expected single values.")

@@ -38,20 +38,19 @@ def sampling_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
         value = getattr(settings, name)
         if value is not None and settings.strategy == "full":
             yield SettingError(
-                f"{setting_ref(name, value)} is about sampled negatives, but "
-                f"{setting_ref('strategy', 'full')} ranks all candidates; give "
-                f"{setting_ref('strategy', 'sampled')}, or leave it out."
+                f"{setting_ref(name, value)} applies to sampled negatives, but "
+                f"{setting_ref('strategy', 'full')} ranks all candidates; set "
+                f"{setting_ref('strategy', 'sampled')}, or remove it."
             )
         elif value is not None and settings.candidates == "given":
             yield SettingError(
-                f"{setting_ref(name, value)} is about drawing negatives, but "
-                f"{setting_ref('candidates')} gives them; leave one of the two out."
+                f"{setting_ref(name, value)} applies to sampled negatives, but "
+                f"{setting_ref('candidates')} gives the candidates; remove one of the two."
             )
     if settings.candidates == "listed" and settings.strategy == "sampled":
         yield SettingError(
-            f"{setting_ref('candidates', 'listed')} takes the items of each list as its "
-            "candidates, so that nothing is left to draw; leave out "
-            f"{setting_ref('strategy', 'sampled')}."
+            f"{setting_ref('candidates', 'listed')} takes the items of each list as candidates, "
+            f"so there are no negatives to sample; remove {setting_ref('strategy', 'sampled')}."
         )
     if (
         settings.neg_alpha is not None
@@ -59,9 +58,9 @@ def sampling_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
         and settings.negative_sampling != "popularity"
     ):
         yield SettingError(
-            f"{setting_ref('neg_alpha', settings.neg_alpha)} is about "
-            f"{setting_ref('negative_sampling', 'popularity')}, but this is 'uniform'; leave "
-            "it out."
+            f"{setting_ref('neg_alpha', settings.neg_alpha)} applies to "
+            f"{setting_ref('negative_sampling', 'popularity')}, but the negatives are sampled "
+            "uniformly; remove it."
         )
 
 
@@ -74,7 +73,7 @@ def empty_position_conflicts(settings: EvaluationSettings) -> Iterator[WeftError
                 yield SettingError(
                     f"{setting_ref(name, 'miss')} leaves positions of lists empty, but with "
                     f"{setting_ref(other, value)} lists are rankings of candidates, which have no "
-                    "empty position; leave one of the two out."
+                    "empty positions; remove one of the two."
                 )
 
 

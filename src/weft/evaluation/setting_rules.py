@@ -86,8 +86,8 @@ def read_metrics(value: object) -> tuple[Any, ...]:
         return (value,)
     if not _is_iterable(value):
         raise SettingError(
-            f"{setting_ref('metrics', value)}; give names, like metrics=['nDCG', 'Recall'], or "
-            "metric objects."
+            f"{setting_ref('metrics', value)}; expected names, such as metrics=['nDCG', "
+            "'Recall'], or metric objects."
         )
     return tuple(value)  # type: ignore[arg-type]
 
@@ -108,7 +108,7 @@ def read_cutoffs(value: Any) -> tuple[int, ...] | None:
             cutoffs.append(check_int("top_k", k))
         except SettingError:
             raise SettingError(
-                f"{setting_ref('top_k', k)}; cut-offs are whole numbers from 1 up, like "
+                f"{setting_ref('top_k', k)}; cut-offs are integers of at least 1, such as "
                 f"{setting_ref('top_k', [10, 20])}.",
                 setting="top_k",
             ) from None
@@ -129,12 +129,14 @@ def read_mask_seen(value: Any) -> bool | str:
 
 def read_slices(value: Any) -> dict[str, Any] | None:
     """Return the slices by name, None for none."""
-    return _read_named(value, "slices", "labels of users, or how to group them")
+    return _read_named(value, "slices", "labels of users, or a rule that groups them")
 
 
 def read_item_slices(value: Any) -> dict[str, Any] | None:
     """Return the item slices by name, None for none."""
-    return _read_named(value, "item_slices", "labels of items, or how to group relevant items")
+    return _read_named(
+        value, "item_slices", "labels of items, or a rule that groups relevant items"
+    )
 
 
 def _read_named(value: Any, setting: str, expected: str) -> dict[str, Any] | None:
@@ -147,28 +149,28 @@ def _read_named(value: Any, setting: str, expected: str) -> dict[str, Any] | Non
 
 
 def read_gamma(name: str, value: Any) -> float:
-    """Return the weight of variance against bias: above 0, at most 1."""
-    number = float(check_float(name, value, more=" above 0, at most 1"))
+    """Return the weight of variance against bias: above 0 and at most 1."""
+    number = float(check_float(name, value, more=" above 0 and at most 1"))
     if not 0 < number <= 1:
         raise SettingError(
-            f"{setting_ref(name, value)}; it must be a number above 0, at most 1: the weight of "
-            "variance against bias."
+            f"{setting_ref(name, value)}; it must be a number above 0 and at most 1: the weight "
+            "of variance against bias."
         )
     return number
 
 
 def read_power(name: str, value: Any) -> float:
     """Return an exponent, a number from 0 up."""
-    number = check_float(name, value, more=" from 0 up")
+    number = check_float(name, value, more=" of at least 0")
     if number < 0:
-        raise SettingError(f"{setting_ref(name, value)}; it must be a number from 0 up.")
+        raise SettingError(f"{setting_ref(name, value)}; it must be a number of at least 0.")
     return number
 
 
 def read_text(name: str, value: Any) -> str:
     """Return a text that is not empty."""
     if not isinstance(value, str) or not value or plain_text(value) != value:
-        raise SettingError(f"{setting_ref(name, value)}; it must be a text.")
+        raise SettingError(f"{setting_ref(name, value)}; it must be a string.")
     return value
 
 
@@ -184,8 +186,8 @@ def read_memory(name: str, value: Any) -> int:
         value = int(float(number) * (1024 if is_binary else 1000) ** power)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise SettingError(
-            f"{setting_ref(name, value)}; it must be a number of bytes from 1 up, or a text like "
-            "'4GiB' or '500MB'."
+            f"{setting_ref(name, value)}; it must be a positive number of bytes, or a string such "
+            "as '4GiB' or '500MB'."
         )
     return value
 
@@ -244,7 +246,7 @@ def setting_error(error: ValidationError, known: Iterable[str]) -> SettingError:
     name = str(first["loc"][0]) if first["loc"] else ""
     if first["type"] == "extra_forbidden":
         hint = did_you_mean(name, known)
-        return UnknownParameter(f"there is no setting {name!r}.{hint}", setting=name)
+        return UnknownParameter(f"unknown setting {name!r}.{hint}", setting=name)
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, SettingError):
         return cause
@@ -267,7 +269,7 @@ def split_candidates(candidates: Any) -> tuple[str, Any]:
             return "given", candidates
     elif candidates is not None:
         return "given", candidates
-    is_file = "" if candidates is None else ", nor is there such a file"
+    is_file = "" if candidates is None else ", and there is no such file"
     hint = "" if candidates is None else did_you_mean(candidates, _POOLS)
     raise SettingError(
         f"{setting_ref('candidates', candidates)} is not known{is_file}. Choose one of "
@@ -283,8 +285,7 @@ def threshold_conflict(threshold: float) -> WeftError:
     """Return the error for a relevance threshold where ratings are ignored."""
     return SettingError(
         f"{setting_ref('relevance_threshold', threshold)} compares ratings, but "
-        f"{setting_ref('implicit', True)} ignores them: every interaction is relevant; leave one "
-        "of the two out."
+        f"{setting_ref('implicit', True)} ignores them; remove one of the two."
     )
 
 
@@ -294,7 +295,7 @@ def estimator_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
     if settings.gamma is not None and settings.estimator != "bias_variance":
         is_missing = settings.estimator is None
         yield SettingError(
-            f"{setting_ref('gamma', settings.gamma)} belongs to "
+            f"{setting_ref('gamma', settings.gamma)} is a parameter of "
             f"{setting_ref('estimator', 'bias_variance')}; "
             + (
                 "give that too, or leave gamma out."
@@ -306,18 +307,18 @@ def estimator_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
         return
     if settings.strategy != "sampled":
         yield SettingError(
-            f"{chosen} estimates from sampled negatives what all items would give, but "
-            f"{setting_ref('strategy', settings.strategy)} samples none; give "
-            f"{setting_ref('strategy', 'sampled')}, or leave the estimator out."
+            f"{chosen} estimates the values of a full ranking from sampled negatives, but "
+            f"{setting_ref('strategy', settings.strategy)} samples none; set "
+            f"{setting_ref('strategy', 'sampled')}, or remove the estimator."
         )
     if settings.candidates == "given":
         yield SettingError(
-            f"{chosen} holds for negatives that Weft draws uniformly; how the candidates that "
-            "were given came about is not known. Leave candidates out, or the estimator."
+            f"{chosen} needs negatives that are sampled uniformly by Weft, but candidates are "
+            "given. Remove the candidates or the estimator."
         )
     if settings.negative_sampling == "popularity":
         yield SettingError(
-            f"{chosen} holds for negatives that are drawn uniformly; with "
-            f"{setting_ref('negative_sampling', 'popularity')} there is no estimate. Give "
-            f"{setting_ref('negative_sampling', 'uniform')}, or leave the estimator out."
+            f"{chosen} needs negatives that are sampled uniformly, not "
+            f"{setting_ref('negative_sampling', 'popularity')}. Set "
+            f"{setting_ref('negative_sampling', 'uniform')}, or remove the estimator."
         )

@@ -85,7 +85,7 @@ def _concatenate_rows(
     kinds = {frozenset(state.rows) for state in states if any(map(len, state.rows.values()))}
     if len(kinds) > 1:
         names = ", ".join(sorted(frozenset.union(*kinds) - frozenset.intersection(*kinds)))
-        raise InputError(f"cannot merge states of which only some have the rows {names}.")
+        raise InputError(f"cannot merge states if only some of them have the rows {names}.")
     rows: dict[str, list[Tensor]] = {}
     num_rows = 0
     for state in states:

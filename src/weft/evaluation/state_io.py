@@ -161,8 +161,8 @@ def _read_state(path: Path) -> dict[str, Any]:
     document = read_document(path)
     if not {"settings", "inputs", "state"} <= document.keys():
         raise InputError(
-            f"{path}: a checkpoint of an evaluation in one call, which only this call can resume; "
-            "give it to evaluate() again."
+            f"{path}: this is a checkpoint of evaluate(), which only the same call can resume; "
+            "give it as checkpoint= again."
         )
     return document
 

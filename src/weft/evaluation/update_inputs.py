@@ -40,9 +40,9 @@ def check_sampled(estimator: RankEstimator, inputs: BatchInputs) -> None:
     if isinstance(lists, BatchLists) and (inputs.sample_sizes is not None or lists.is_missing):
         return
     raise SettingError(
-        f"{setting_ref('estimator', estimator.method)} needs candidates with uniformly drawn "
-        "negatives, and how many there were to draw from; give "
-        f"{setting_ref('strategy', 'sampled')}, or leave the estimator out."
+        f"{setting_ref('estimator', estimator.method)} needs uniformly sampled negatives and the "
+        f"number of items that they were sampled from; set {setting_ref('strategy', 'sampled')}, "
+        "or remove the estimator."
     )
 
 
@@ -107,22 +107,22 @@ def _check_user_indices(evaluator: Evaluator) -> None:
     """Raise `InputError` if a setting needs the user indices of a batch."""
     if evaluator.masks_seen:
         raise InputError(
-            "update() needs user_indices, to know whose seen items to mask; or give "
+            "update() needs user_indices to mask seen items; give them, or set "
             f"{setting_ref('mask_seen', False)}."
         )
     bootstrap = evaluator.settings.bootstrap
     reasons = {
         "the groups of the users": "user_groups" in evaluator.inputs,
         "the train interactions of the users": _reads_history(evaluator),
-        "whose values to look up in an input of users": evaluator.user_inputs,
+        "which values of an input of users to use": evaluator.user_inputs,
         "which users were counted already": evaluator.drops_repeats,
         "which slice users are in": evaluator.slices,
         "which relevant items are in the user's train": _reads_repeats(evaluator),
-        "users by something that stays the same, to resample them": bootstrap,
+        "the users that are resampled": bootstrap,
     }
     for reason, is_needed in reasons.items():
         if is_needed:
-            raise InputError(f"update() needs user_indices, to know {reason}.")
+            raise InputError(f"update() needs user_indices to know {reason}.")
 
 
 def _reads_repeats(evaluator: Evaluator) -> bool:

@@ -69,7 +69,7 @@ def _read_prediction(prediction: Any) -> dict[str, Any]:
     for name, value in {"predictions": scores, "label_ids": labels}.items():
         if value is None:
             raise InputError(
-                f"the prediction has no {name}; expected the scores of the model's first output "
-                "and labels. Name the labels with the Trainer's label_names, or give inputs=."
+                f"the prediction has no {name}; expected scores as the first output of the model, "
+                "and labels. Set label_names of the Trainer, or give inputs=."
             )
     return {"preds": scores, "target": labels}

@@ -146,11 +146,11 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         results = self.results
         if not self._latest:
             raise SettingError(
-                "nothing was evaluated yet; run trainer.fit, validate or test first."
+                "nothing has been evaluated yet; run trainer.fit, validate or test first."
             )
         if len(self._latest) > 1:
             raise SettingError(
-                "the latest evaluation has several results; take one of results: "
+                "the latest evaluation has several results; use one of results: "
                 f"{', '.join(self._latest)}."
             )
         return results[self._latest[0]]
@@ -188,9 +188,8 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
                 )
         if trainer.world_size > 1 and not self.evaluator.sync_on_compute:
             raise SettingError(
-                "the evaluator was made with sync_on_compute=False, so that each of the "
-                f"{trainer.world_size} processes would log and monitor values of its own; "
-                "leave it out."
+                "the evaluator was made with sync_on_compute=False, so each of the "
+                f"{trainer.world_size} processes would log different values; remove it."
             )
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -232,8 +231,8 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         if evaluator.drops_repeats and values.get("user_indices") is None:
             origin = _STEP_METHODS[stage] if self.inputs is None else "inputs"
             raise InputError(
-                f"{origin} returned no 'user_indices', so that users whom a sampler gives to two "
-                "processes would count twice; add it, or make the Evaluator with "
+                f"{origin} returned no 'user_indices', so users that a sampler assigns to two "
+                "processes would count twice; add it, or create the Evaluator with "
                 "repeated_users='count'."
             )
         evaluator.update(
@@ -355,8 +354,8 @@ def _check_loaders_run(trainer: Trainer, module: LightningModule) -> None:
     if any(getattr(owner, option, False) for owner in owners):
         raise SettingError(
             f"with {option} Lightning skips the evaluation on a process with an empty dataloader, "
-            "and the other processes would wait for it forever; switch it off, and give such a "
-            "process an IterableDataset that yields nothing."
+            "and the other processes would wait forever; disable it, and give such a process an "
+            "IterableDataset that yields nothing."
         )
 
 

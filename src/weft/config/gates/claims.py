@@ -28,7 +28,7 @@ def check_claim(gate: Gate, result: Result, name: str) -> None:
         return
     if result.per_user is None:
         raise NotComparable(
-            f"it has no values per user, which '{gate.sign}' pairs; evaluate it with --per-user "
+            f"it has no values per user, which '{gate.sign}' needs; evaluate it with --per-user "
             "(per_user=True), or with --bootstrap 1000 for metrics without a value per user"
         )
     raise NotComparable(
@@ -85,7 +85,7 @@ def _pair_users(gate: Gate, pair: dict[str, Result], name: str) -> tuple[Floats,
 def _test_resamples(gate: Gate, claim: Claim, pair: dict[str, Result], name: str) -> AdvantageTest:
     """Return the advantage and its bound, from resamples of the same users."""
     if gate.slice is not None:
-        raise NotComparable(f"{name} has no value per user in a group, and is resampled as a whole")
+        raise NotComparable(f"{name} has no values per user within a group")
     test = BootstrapTest(pair)
     obstacle = find_obstacle(pair)
     if obstacle is None and name in test.swapped_metrics:
@@ -110,8 +110,8 @@ def _select_group(
     column, group = slice_column(gate.slice[0]), gate.slice[1]
     if result.user_labels is None or column not in result.user_labels.columns:
         raise NotComparable(
-            f"{gate.slice[0]!r} is a slice of relevant items, which has no values per user to "
-            f"pair; compare its value with a number, or with a file by '>=' or '<='"
+            f"{gate.slice[0]!r} is a slice of relevant items, which has no values per user; "
+            "compare its value with a number, or with a file by '>=' or '<='"
         )
     is_member = (result.user_labels[column] == group).fill_null(value=False).to_numpy()
     members = np.flatnonzero(is_member)  # rows of the result come first among all users

@@ -123,13 +123,13 @@ def parse_gate(text: str) -> Gate:
     (('gender', 'F'), 'not worse than', 2.0, True)
     """
     if not isinstance(text, str):
-        raise SettingError(f"a gate is text; got {text!r}. {_EXAMPLES}")
+        raise SettingError(f"got {text!r}; expected a gate as text. {_EXAMPLES}")
     start, stop, sign = _find_claim(text) or _find_operator(text)
     left, right = text[:start].strip(), text[stop:].strip()
     is_operator = sign in COMPARE
     if is_operator and (right[:1] in ("=", ">", "<") or left[-1:] in ("=", "!")):
         raise SettingError(
-            f"the gate {text!r} has an operator that is not known; choose one of >, >=, <, <=, ==. "
+            f"the gate {text!r} has an unknown operator; choose one of >, >=, <, <=, ==. "
             f"{_EXAMPLES}"
         )
     model, metric = _split_model(left)
@@ -180,7 +180,7 @@ def _with_claim(gate: Gate, right: str) -> Gate:
         right, margin = match["rest"], _read_number(gate, match["number"])
         is_percentage = bool(match["unit"])
         if margin < 0 or not is_margin_allowed:
-            expected = "a margin from 0 up" if is_margin_allowed else "no margin"
+            expected = "a margin of at least 0" if is_margin_allowed else "no margin"
             raise SettingError(
                 f"the gate {gate.text!r} has the margin {match['number']}{match['unit']}; "
                 f"'{gate.sign}' takes {expected}. {_EXAMPLES}"
@@ -223,7 +223,7 @@ def _find_operator(text: str) -> tuple[int, int, str]:
                 return start, stop, canonical
     single = ""
     if "=" in re.sub(r"\(.*?\)|\[.*?\]", "", text):
-        single = " A single '=' compares nothing: write '=='."
+        single = " Write '==' instead of '='."
     raise SettingError(
         f"the gate {text!r} has no operator (>, >=, <, <=, ==) and neither 'not worse than' nor "
         f"'better than'.{single} {_EXAMPLES}"

@@ -62,8 +62,8 @@ def _check_known(gate: Gate, kind: str, name: str | None, known: Collection[str]
     """Raise `SettingError` for a model or a slice that is not evaluated."""
     if name is not None and name not in known:
         raise SettingError(
-            f"the gate {gate.text!r} is about the {kind} {name!r}, which is not evaluated."
-            f"{did_you_mean(name, known)} Evaluated: {', '.join(known) or 'none'}."
+            f"the gate {gate.text!r} refers to the {kind} {name!r}, which is not "
+            f"evaluated.{did_you_mean(name, known)} Evaluated: {', '.join(known) or 'none'}."
         )
 
 
@@ -73,12 +73,12 @@ def _read_baseline(gate: Gate, name: str, path: Path) -> Result:
         baseline = load_result(path)
     except InputError as error:
         raise SettingError(
-            f"the gate {gate.text!r}: {error} After the operator comes a number, or a result file "
-            "as --out and Result.save write."
+            f"the gate {gate.text!r}: {error} Expected a number after the operator, or a result "
+            "file that --out or Result.save wrote."
         ) from None
     if name not in list(baseline):
         raise SettingError(
-            f"the gate {gate.text!r} compares {name}, which {path} does not have. It has: "
+            f"the gate {gate.text!r} compares {name}, which is not in {path}. Available: "
             f"{', '.join(baseline)}.{_hint_other_definition(name, baseline)}"
         )
     try:
@@ -108,7 +108,10 @@ def _hint_other_definition(name: str, baseline: Result) -> str:
     wanted = parse_name(split_labels(name)[0])
     others = [parse_name(value.plain_name) for value in baseline.entries]
     if any((other.name, other.k) == (wanted.name, wanted.k) for other in others):
-        return " Other parameters make another metric: evaluate both in the same way."
+        return (
+            " A metric with other parameters is a different metric; evaluate both with the "
+            "same parameters."
+        )
     return ""
 
 

@@ -66,8 +66,8 @@ def find_value(gate: Gate, result: Result, name: str) -> float:
     groups = rows["group"].unique(maintain_order=True).to_list()
     if group not in groups:
         raise NotComparable(
-            f"the slice {slice_!r} has no group {group!r}.{did_you_mean(group, groups)} It has: "
-            f"{', '.join(groups) or 'none'}"
+            f"the slice {slice_!r} has no group {group!r}.{did_you_mean(group, groups)} "
+            f"Available: {', '.join(groups) or 'none'}"
         )
     for row in rows.filter(rows["group"] == group).iter_rows(named=True):
         if name == row["metric"] or name == f"{row['metric']}@{row['k']}":

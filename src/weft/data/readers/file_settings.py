@@ -115,13 +115,13 @@ def _check_columns(columns: object) -> dict[str, str | int]:
     for role, column in columns.items():
         if role not in ROLES:
             raise SettingError(
-                f"{setting_ref('columns')} names the role {role!r}. The roles are "
+                f"{setting_ref('columns')} has the unknown role {role!r}. The roles are "
                 f"{', '.join(map(repr, MAIN_ROLES))}.{did_you_mean(str(role), ROLES)}"
             )
         is_position = isinstance(column, int) and not isinstance(column, bool) and column >= 0
         if not isinstance(column, str) and not is_position:
             raise SettingError(
                 f"{setting_ref('columns', {role: column})}; expected the name of a column, or its "
-                "position from 0 on."
+                "position, counted from 0."
             )
     return dict(columns)

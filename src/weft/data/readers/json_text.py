@@ -56,7 +56,7 @@ def check_surrogates(text: str) -> None:
     r"""Raise `JsonError` for half of a pair of surrogates (`\ud800`), which is no character."""
     for escape in _ESCAPE.finditer(text):
         if escape[1]:
-            reason = f"{escape[0]}.. is half of a pair of surrogates, which is no character"
+            reason = f"{escape[0]}.. is an unpaired surrogate, which is not a valid character"
             raise JsonError(reason, text, escape.start())
 
 

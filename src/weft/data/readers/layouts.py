@@ -86,8 +86,8 @@ def detect_layout(part: PartFile, file: File, is_id_list: bool) -> FileLayout:
         raise InputError(f"{part.path} is empty.")
     if len(head) > HEAD_BYTES and b"\n" not in head:
         raise InputError(
-            f"{part.path}, line 1: there is no line end in the first {len(head):,} bytes; expected "
-            "text with one row per line."
+            f"{part.path}, line 1: there is no line break in the first {len(head):,} bytes; "
+            "expected text with one row per line."
         )
     return _trec_layout(part, text, form, file) or _text_layout(part, text, form, file, is_id_list)
 
@@ -128,8 +128,8 @@ def broken_parquet(part: PartFile, error: Exception) -> InputError:
     """Return the error for a Parquet file that polars cannot read."""
     reason = str(error).partition("\n")[0]
     return InputError(
-        f"{part.path} is not a whole Parquet file: it is truncated or damaged ({reason}). Write or "
-        "fetch it again."
+        f"{part.path} is not a complete Parquet file: it is truncated or damaged ({reason}). "
+        "Write or download it again."
     )
 
 
@@ -281,8 +281,8 @@ def _choose_separator(
     if file.separator:
         raise InputError(
             f"{part.path} has one column when it is split at {_name_separator(separator)}: "
-            f"{shorten(rows[0][0])}. It looks as if it were separated by "
-            f"{_name_separator(detected)}: {setting_ref('separator', detected)}."
+            f"{shorten(rows[0][0])}. It appears to be separated by {_name_separator(detected)}: "
+            f"{setting_ref('separator', detected)}."
         )
     return detected, detected_rows
 
@@ -343,7 +343,7 @@ def _detect_header(part: PartFile, rows: list[list[str]], columns: tuple[str | i
             return False  # an id that occurs again
     example = setting_ref("columns", {"user": "visitor", "item": "sku"})
     raise InputError(
-        f"{part.path}: the first line, {first}, may be the names of columns or the first row. Say "
-        f"which: {setting_ref('header', True)} with {setting_ref('columns')} for unknown names, "
-        f"such as {example}; or {setting_ref('header', False)}."
+        f"{part.path}: the first line, {first}, could contain the names of the columns or the "
+        f"first row. Specify which: {setting_ref('header', True)} with {setting_ref('columns')} "
+        f"for unknown names, such as {example}; or {setting_ref('header', False)}."
     )

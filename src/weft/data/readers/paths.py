@@ -138,7 +138,7 @@ def _files_of_folder(folder: Path, where: str) -> list[Path]:
         content = f"only folders ({', '.join(folders[:3])}); give a pattern: {folder}/*/*"
     raise InputError(
         f"{_label(where, folder)}: this is a folder with {content} to read (names that start with "
-        ". or _ do not count)."
+        ". or _ are ignored)."
     )
 
 
@@ -183,8 +183,8 @@ def _open_part(part: PartFile, target: Path, where: str) -> PartFile:
     for magic, kind in _UNSUPPORTED.items():
         if start.startswith(magic):
             raise InputError(
-                f"{_label(where, path)} is {kind}, which is not read here; expected UTF-8 text or "
-                "Parquet, as it is or packed by gzip, bzip2, xz or zstd."
+                f"{_label(where, path)} is {kind}, which is not supported; expected UTF-8 text or "
+                "Parquet, uncompressed or compressed with gzip, bzip2, xz or zstd."
             )
     if compression := find_compression(start):
         _unpack(part.plain, target, _label(where, path), compression)
@@ -242,11 +242,11 @@ def _unpack(path: Path, target: Path, label: str, compression: str) -> None:
                 shutil.copyfileobj(source, sink, _CHUNK_BYTES)
     except (EOFError, OSError, zlib.error, lzma.LZMAError, pl.exceptions.PolarsError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # an error of the disk
-            raise InputError(f"{label} cannot be unpacked: {error.strerror}.") from None
+            raise InputError(f"{label} cannot be decompressed: {error.strerror}.") from None
         reason = str(error).partition("\n")[0]
         raise InputError(
-            f"{label} is packed by {compression}, but it ends too early or is damaged ({reason}); "
-            "make or fetch it again."
+            f"{label} is a {compression} file that is truncated or damaged ({reason}); write or "
+            "download it again."
         ) from None
     if target.stat().st_size == 0:
         raise InputError(f"{label} is empty.")

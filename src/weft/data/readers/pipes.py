@@ -62,6 +62,6 @@ def check_pipes(inputs: Mapping[str, Any]) -> None:
         other = names.setdefault((status.st_dev, status.st_ino), name)
         if other != name:
             raise InputError(
-                f"{other} and {name} are the same pipe ({path}), which can be read only once. Give "
-                "each a pipe of its own, or a file."
+                f"{other} and {name} are the same pipe ({path}), which can be read only once. Use "
+                "a separate pipe for each, or a file."
             )

@@ -28,7 +28,8 @@ def read_ranx(
         content = _parse(layout.part)
         if duplicates := rows.keys() & content.keys():
             raise InputError(
-                f"{layout.part.path} has the query {min(duplicates)!r} of another part."
+                f"{layout.part.path} has the query {min(duplicates)!r}, which is also in another "
+                "part."
             )
         rows.update(content)
     _check_numbers(rows, value_role, where)
@@ -59,16 +60,16 @@ def _parse(part: PartFile) -> dict[str, dict[str, Any]]:
         ) from None
     if not isinstance(content, dict) or not all(isinstance(row, dict) for row in content.values()):
         raise InputError(
-            f"{part.path} is JSON, but not {{query: {{document: score}}}}, which ranx writes, and "
-            "not JSON Lines."
+            f"{part.path} is JSON, but neither {{query: {{document: score}}}}, as written by "
+            "ranx, nor JSON Lines."
         )
     if queries := repeated_keys(content):
-        raise InputError(f"{part.path} has the query {queries[0]!r} twice; keep one.")
+        raise InputError(f"{part.path} has the query {queries[0]!r} twice; remove one.")
     for query, row in content.items():
         if documents := repeated_keys(row):
             raise InputError(
-                f"{part.path}, query {query!r}: the document {documents[0]!r} is given twice; "
-                "keep one."
+                f"{part.path}, query {query!r}: the document {documents[0]!r} occurs twice; "
+                "remove one."
             )
     return content
 
@@ -97,7 +98,7 @@ def _cast_ids(texts: pl.Series, ids: str, role: str, where: str) -> pl.Series:
     if ids == "integer" and integers.null_count():
         invalid = texts.filter(integers.is_null())[0]
         raise InputError(
-            f"{where} has the {role} id {invalid!r}, which is no integer, but "
+            f"{where} has the {role} id {invalid!r}, which is not an integer, but the setting is "
             f"{setting_ref('ids', 'integer')}."
         )
     return integers if ids == "integer" else texts

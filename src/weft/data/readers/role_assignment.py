@@ -56,7 +56,7 @@ def assign_roles(
     roles = _assign_declared(layout, declared, use, where)
     if layout.format == "json" and ("rank" in roles or not set(ID_ROLES) <= set(wanted)):
         raise InputError(
-            f"{where} is JSON {{query: {{document: number}}}}, which holds scores or ratings; "
+            f"{where} is JSON {{query: {{document: number}}}}, which contains scores or ratings; "
             f"expected a table with {', '.join(roles or wanted)} here."
         )
     if layout.has_header or layout.trec:
@@ -78,8 +78,8 @@ def _check_complete(roles: Mapping[str, str], wanted: tuple[str, ...], where: st
         found = "value 0" if role == "vector" and role not in roles else role
         if role in REQUIRED_ROLES and found not in roles:
             raise InputError(
-                f"{where}: {setting_ref('columns')} does not name the {role}; expected "
-                f"{', '.join(map(repr, wanted))} in a file without header."
+                f"{where}: {setting_ref('columns')} does not name the column of the {role}; "
+                f"expected {', '.join(map(repr, wanted))} in a file without header."
             )
 
 
@@ -133,14 +133,14 @@ def _resolve_column(layout: FileLayout, column: str | int, role: str, where: str
         if column >= len(names):
             raise InputError(
                 f"{where} has {len(names)} columns, numbered from 0; {setting_ref('columns')} "
-                f"wants number {column} for the {role}."
+                f"gives number {column} for the {role}."
             )
         return names[column]
     if column in names:
         return column
     if not layout.has_header:
         raise InputError(
-            f"{where} has no header, so that no column is named {column!r}; give positions: "
+            f"{where} has no header, so there is no column {column!r}; give positions: "
             f"{setting_ref('columns', {role: 0})}."
         )
     raise InputError(
@@ -175,8 +175,9 @@ def _check_no_ranks(layout: FileLayout, where: str) -> None:
     if are_ranks and any(len(values) > 1 for values in lists.values()):
         raise InputError(
             f"{where} has no header, and its third column counts 1, 2, 3, ... in each list, like "
-            f"ranks. Say what it is: {setting_ref('columns', {'user': 0, 'item': 1, 'rank': 2})}, "
-            "or 'score' in the place of 'rank'."
+            "ranks. Specify its role: "
+            f"{setting_ref('columns', {'user': 0, 'item': 1, 'rank': 2})}, or 'score' instead of "
+            "'rank'."
         )
 
 
@@ -191,7 +192,7 @@ def _assign_by_name(
         if role in roles or role in _VALUE_ROLES:
             continue
         hint = (
-            f"Say which column holds the {role} ids, with the setting "
+            f"Name the column with the {role} ids in the setting "
             f"{setting_ref('columns', {role: 'NAME'})} of the file."
         )
         if role in ID_ROLES and len(names) == 1:
@@ -211,8 +212,8 @@ def _check_one_column(layout: FileLayout, use: str, where: str) -> None:
     if layout.format == "text" and use not in ID_LISTS:
         raise InputError(
             f"{where} has one column, {layout.names[0]!r}; expected "
-            f"{', '.join(ROLES_OF_USE[use])}. If the columns are separated by something unusual, "
-            f"say by what: {setting_ref('separator')}."
+            f"{', '.join(ROLES_OF_USE[use])}. If the columns have an unusual separator, specify "
+            f"it: {setting_ref('separator')}."
         )
 
 
@@ -229,7 +230,7 @@ def _value_column(
         (id_column,) = roles.values()
         raise InputError(
             f"{where} has the columns {names}; expected {id_column!r} and one with the {role}s. "
-            f"Say which: {setting_ref('columns', {role: 'NAME'})}."
+            f"Name it with {setting_ref('columns', {role: 'NAME'})}."
         )
     return found
 

@@ -63,7 +63,7 @@ def find_column_name(columns: list[str], role: str, where: str) -> str | None:
         if len(matches) > 1:
             raise InputError(
                 f"{where} has the columns {matches[0]!r} and {matches[1]!r}, both for the {role}; "
-                "rename or drop one."
+                "rename or remove one."
             )
         if matches:
             return matches[0]
@@ -78,7 +78,7 @@ def find_column(columns: list[str], role: str, where: str, *, hint: str = "") ->
     name = find_column_name(columns, role, where)
     if name is not None or role not in ID_ROLES:
         return name
-    hint = hint or f"Rename the column that holds the {role} ids."
+    hint = hint or f"Rename the column with the {role} ids."
     others = (name for name in columns if fold(name) not in KNOWN)  # no names of other roles
     similar = next(filter(None, (did_you_mean(name, COLUMNS[role]) for name in others)), "")
     raise InputError(
@@ -91,4 +91,4 @@ def check_unique_columns(names: list[str], where: object) -> None:
     """Raise `InputError` if two columns have the same name."""
     duplicate = next((name for name in names if names.count(name) > 1), None)
     if duplicate is not None:
-        raise InputError(f"{where} has the column {duplicate!r} twice; rename or drop one.")
+        raise InputError(f"{where} has the column {duplicate!r} twice; rename or remove one.")

@@ -45,8 +45,8 @@ def _text_rows(
             raise _stray_quote(f"{layout.part.path}, line {start}:")
         if has_open_quote:
             raise InputError(
-                f"{layout.part.path}, line {start}: a quote is left open up to the end of the "
-                "file. Inside a field in quotes, a quote is doubled."
+                f"{layout.part.path}, line {start}: a quote is not closed before the end of the "
+                "file. Inside a quoted field, quotes must be doubled."
             )
         if start <= layout.num_skipped or not any(row):
             continue
@@ -169,8 +169,8 @@ def has_long_integers(layout: FileLayout) -> bool:
 
 def _stray_quote(location: str) -> InputError:
     return InputError(
-        f"{location} a quote is left open, or in the middle of a field. A field with quotes must "
-        "stand in quotes, with each quote inside doubled."
+        f"{location} a quote is not closed, or is in the middle of a field. A field that contains "
+        "quotes must be quoted, with each inner quote doubled."
     )
 
 
@@ -214,8 +214,8 @@ def _wrong_number_of_fields(layout: FileLayout, row: list[str], location: str) -
     shown = ", ".join(map(shorten, row[:6])) + (", ..." if len(row) > 6 else "")
     return InputError(
         f"{location} {len(row)} field{'s' * (len(row) != 1)} ({shown}) where the "
-        f"{'header' if layout.has_header else 'first'} has {len(layout.names)}. Repair the line; a "
-        f"value that holds the separator {layout.separator!r} must stand in quotes."
+        f"{'header' if layout.has_header else 'first'} has {len(layout.names)}. Repair the line; "
+        f"a value that contains the separator {layout.separator!r} must be quoted."
     )
 
 
@@ -224,8 +224,8 @@ def _check_id(value: str, role: str, ids: str, location: str) -> None:
         raise InputError(f"{location} there is no {role} id; every row needs one.")
     if role in ID_ROLES and ids == "integer" and not _is_int64(value):
         raise InputError(
-            f"{location} the {role} id is {shorten(value)}, which is no integer, but "
-            f"{setting_ref('ids', 'integer')}."
+            f"{location} the {role} id is {shorten(value)}, which is not an integer, but the "
+            f"setting is {setting_ref('ids', 'integer')}."
         )
 
 
@@ -240,9 +240,9 @@ def _check_number(value: str, role: str, layout: FileLayout, position: int, loca
         return
     hint = ""
     if is_number(value.replace(",", ".")):
-        hint = " Decimals are written with a point."
+        hint = " Use a point as the decimal separator."
     elif not layout.has_header and len(layout.names) in TREC_WIDTHS:
-        hint = f" If this is a TREC file, say so: {setting_ref('format', 'trec')}."
+        hint = f" If this is a TREC file, set {setting_ref('format', 'trec')}."
     raise InputError(
         f"{location} the {role} (column {layout.names[position]!r}) is {shorten(value)}; expected "
         f"a number.{hint}"
@@ -261,12 +261,12 @@ def _check_json_lines(layout: FileLayout, roles: Mapping[str, str]) -> None:
         location = f"{layout.part.path}, line {line}:"
         for role, name in roles.items():
             if name in repeated_keys(row):
-                raise InputError(f"{location} the key {name!r} is given twice; keep one.")
+                raise InputError(f"{location} the key {name!r} occurs twice; remove one.")
             value = row.get(name)
             if isinstance(value, str) and _SURROGATE_CODE.search(value):
                 raise InputError(
-                    f"{location} the {role} is {shorten(value)}, with half of a pair of "
-                    "surrogates, which is no character. Write the whole pair, or the character."
+                    f"{location} the {role} is {shorten(value)}, with an unpaired surrogate, "
+                    "which is not a valid character. Write the complete pair, or the character."
                 )
             if role in ID_ROLES:
                 _check_json_id(value, role, name, types=layout.types[name], location=location)
@@ -314,6 +314,6 @@ def _check_parquet(part: PartFile, roles: Mapping[str, str], ids: str) -> None:
         invalid = collect(column.filter(is_invalid).head(1))
         if ids == "integer" and len(invalid):
             raise InputError(
-                f"{part.path}: the {role} id {str(invalid[0, 1])!r} is no integer, but "
-                f"{setting_ref('ids', 'integer')}."
+                f"{part.path}: the {role} id {str(invalid[0, 1])!r} is not an integer, but the "
+                f"setting is {setting_ref('ids', 'integer')}."
             )

@@ -21,7 +21,7 @@ def catch_panics() -> Iterator[None]:
     try:
         yield
     except pl.exceptions.PanicException as error:
-        raise pl.exceptions.ComputeError(f"polars failed: {error}") from None
+        raise pl.exceptions.ComputeError(f"polars could not read the file: {error}") from None
 
 
 def collect(scan: pl.LazyFrame) -> pl.DataFrame:

@@ -131,7 +131,7 @@ def _column_type(layout: FileLayout, role: str, name: str) -> Any:
             return dtype
     names = " and ".join(sorted(kind.__name__ for kind in types))
     raise InputError(
-        f"{layout.part.path}: {name!r} is {names} in different lines; write all in one way."
+        f"{layout.part.path}: {name!r} is {names} in different lines; use one type in all lines."
     )
 
 
@@ -163,7 +163,7 @@ def describe_wrong_type(role: str, dtype: Any) -> str:
 
     is_string = dtype in (pl.String, pl.Categorical) or isinstance(dtype, pl.Enum)
     if role in ID_ROLES and not (dtype.is_integer() or is_string):
-        rows = "; write a row for each item of a list" if dtype == pl.List else ""
+        rows = "; write one row for each item of a list" if dtype == pl.List else ""
         return f"{role} ids are integers or strings{rows}"
     if is_number_role(role) and not (dtype.is_numeric() or dtype == pl.Boolean):
         return f"a {role} must be a number"
@@ -201,8 +201,8 @@ def _check_alike(names: Sequence[str], dtypes: Sequence[Any], role: str, where: 
     for name, kind in zip(names, kinds):
         if kind != kinds[0]:
             raise InputError(
-                f"{where}: {names[0]} has {kinds[0]} as {role} ids, {name} has {kind}. Write them "
-                "alike, or read all as strings, with the setting "
+                f"{where}: {names[0]} has {kinds[0]} as {role} ids, {name} has {kind}. Use one "
+                "type in all files, or read the ids as strings with the setting "
                 f"{setting_ref('ids', 'string')} of the file."
             )
 

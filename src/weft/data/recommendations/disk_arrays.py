@@ -28,9 +28,9 @@ class DiskArray:
         except OSError as error:
             raise InputError(
                 f"recommendation lists that do not fit into {setting_ref('memory')} are sorted in "
-                f"the temporary folder {tempfile.gettempdir()}, which cannot take "
-                f"{num_bytes:,} bytes ({error.strerror}). Set the environment variable TMPDIR to a "
-                "folder with more space, or allow more memory."
+                f"the temporary folder {tempfile.gettempdir()}, which has no space for "
+                f"{num_bytes:,} bytes ({error.strerror}). Set the environment variable TMPDIR to "
+                "a folder with more space, or allow more memory."
             ) from None
         self.values: NDArray[Any] = np.frombuffer(self._map, dtype=dtype, count=size)
 

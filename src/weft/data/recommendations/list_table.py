@@ -73,8 +73,8 @@ def check_similar_names(unused_columns: tuple[str, ...], where: str) -> None:
     for name in unused_columns:
         if hint := did_you_mean(name, (*COLUMNS["score"], *COLUMNS["rank"])):
             raise InputError(
-                f"{where} has neither a column of scores nor one of ranks, but one named "
-                f"{name!r}.{hint} Rename it, or drop it if the rows of each user stand best first."
+                f"{where} has no column of scores or ranks, but a column {name!r}.{hint} Rename "
+                "it, or remove it if the rows of each user are ordered best first."
             )
 
 
@@ -89,15 +89,15 @@ def check_unique(duplicates: Duplicates) -> None:
     """Raise `InputError` with the rows that repeat an item or a rank of their list."""
     if (rows := duplicates.get("item")) is not None:
         raise InputError(
-            f"{rows.where} holds the same item twice in a list:\n{rows.format_all()}\nEach item "
-            f"may occur once per user; {setting_ref('duplicates', 'keep-best')} keeps the "
-            f"best-ranked one, and {setting_ref('duplicates', 'miss')} leaves the other positions "
-            "empty."
+            f"{rows.where} has the same item twice in a list:\n{rows.format_all()}\nEach item may "
+            f"occur once per user; {setting_ref('duplicates', 'keep-best')} keeps the best "
+            f"position, and {setting_ref('duplicates', 'miss')} counts the other positions as "
+            "misses."
         )
     if (rows := duplicates.get("rank")) is not None:
         raise InputError(
-            f"{rows.where} gives one rank to several items of a list:\n{rows.format_all()}\nThe "
-            "ranks of a user must differ."
+            f"{rows.where} gives the same rank to several items of a "
+            f"list:\n{rows.format_all()}\nThe ranks of each user must be unique."
         )
 
 

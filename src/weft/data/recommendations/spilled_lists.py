@@ -61,7 +61,9 @@ def open_lists(data: Any, memory: int | None = None) -> ListTable | SpilledLists
     rows = RowStream(in_place=are_parquet)
     table = read_table(file, "source", use="lists", collect=rows.collect)
     if rows.frame is None:
-        note = f"{file.path.name} is one JSON object, which is read into memory whatever its size"
+        note = (
+            f"{file.path.name} is one JSON object, which is read into memory regardless of its size"
+        )
         return read_lists(replace(table, notes=(*table.notes, note)))
     return SpilledLists(table, rows, memory)
 

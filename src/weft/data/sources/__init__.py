@@ -39,9 +39,9 @@ def open_source(data: Any, memory: int | None = None) -> Source | ListSource:
         return Model(data)
     if callable(getattr(data, "predict", None)):
         raise InputError(
-            f"a {type(data).__name__} has predict, but no score(users) and cannot be called; give "
-            "weft.PairwiseModel(model) if predict(user_ids, item_ids) scores pairs, or a function "
-            "of users that returns their scores [users, items]."
+            f"a {type(data).__name__} has a method predict, but no method score(users), and is "
+            "not callable; give weft.PairwiseModel(model) if predict(user_ids, item_ids) scores "
+            "pairs, or a function of users that returns scores [users, items]."
         )
     raise InputError(
         f"cannot evaluate a {type(data).__name__}; expected scores as a [users, items] tensor or "

@@ -88,8 +88,8 @@ def check_scores(scores: Any, what: str) -> None:
     if not is_readable:
         layout = f", {scores.layout}, on {scores.device}" if isinstance(scores, Tensor) else ""
         raise InputError(
-            f"{what} is of {scores.dtype}{layout}; scores must be numbers: a dense matrix of real "
-            "numbers, as float64, float32, float16, bfloat16 or integers."
+            f"{what} has the type {scores.dtype}{layout}; scores must be real numbers, as a dense "
+            "matrix of float64, float32, float16, bfloat16 or integers."
         )
 
 

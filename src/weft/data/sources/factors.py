@@ -71,7 +71,7 @@ class Factors:
         if len(biases) != len(embeddings):
             raise InputError(
                 f"{name} has {len(biases)} values for {len(embeddings)} embeddings; expected one "
-                "each."
+                "for each."
             )
         return biases.to(embeddings)
 

@@ -86,7 +86,7 @@ def _read_torch(path: Path, where: str) -> Arrays:
         return {"": content}
     if not isinstance(content, dict):
         raise InputError(
-            f"{where} holds a {type(content).__name__}; expected a tensor [users, items], or a "
+            f"{where} contains a {type(content).__name__}; expected a tensor [users, items], or a "
             "dict of tensors."
         )
     return {str(name): value for name, value in content.items()}
@@ -97,7 +97,8 @@ def _read_safetensors(path: Path, where: str) -> Arrays:
         from safetensors import safe_open
     except ImportError as error:
         raise MissingExtra(
-            f"{where}: needs safetensors; install it with: pip install 'weft[safetensors]'"
+            f"{where}: this file needs safetensors; install it with: pip install "
+            "'weft[safetensors]'"
         ) from error
     with safe_open(path, framework="pt") as file:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)

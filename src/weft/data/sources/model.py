@@ -49,7 +49,7 @@ class Model:
         """Return the number of items from the scores of the first users, which are kept."""
         if self._requires_items:
             raise InputError(
-                "the model's score(users, items) has to be told the items; give their ids with "
+                "the method score(users, items) of the model needs the items; give their ids with "
                 f"{setting_ref('items')}."
             )
         self._probed = users.to_list(), self.scores(start, stop, users)
@@ -66,8 +66,8 @@ class Model:
         scores = self._scores_for_all(users, items)
         if items is not None and scores.shape[1] != len(items):
             raise InputError(
-                f"the model answered with {scores.shape[1]} columns, but there are {len(items)} "
-                f"items; it must give one score per item, in the order of {setting_ref('items')}."
+                f"the model returned {scores.shape[1]} columns, but there are {len(items)} items; "
+                f"expected one score per item, in the order of {setting_ref('items')}."
             )
         return scores
 
@@ -81,8 +81,9 @@ class Model:
         scores = as_tensor(self._call(users), "the model's answer")
         if scores.ndim != 2 or scores.shape[0] != len(users):
             raise InputError(
-                f"asked for {len(users)} users, the model answered with shape "
-                f"{list(scores.shape)}; expected [{len(users)}, items], one row of scores per user."
+                f"for {len(users)} users, the model returned scores of shape "
+                f"{list(scores.shape)}; expected [{len(users)}, items], one row of scores per "
+                "user."
             )
         return scores
 
@@ -100,9 +101,9 @@ class Model:
         scores = as_tensor(self._call(users, requested), "the model's answer")
         if scores.shape != items.shape:
             raise InputError(
-                f"asked for {items.shape[1]} items of each of {len(users)} users, the model's "
-                f"score(users, items) answered with shape {list(scores.shape)}; expected "
-                f"{list(items.shape)}, a score for each item of each row."
+                f"for {items.shape[1]} items of each of {len(users)} users, the method "
+                f"score(users, items) of the model returned scores of shape {list(scores.shape)}; "
+                f"expected {list(items.shape)}, a score for each item of each row."
             )
         return scores
 
@@ -165,10 +166,10 @@ def _check_parameters(function: Callable[..., Any]) -> None:
     for parameter in _named_parameters(function)[1:]:
         if parameter.name != "items" and parameter.default is inspect.Parameter.empty:
             raise InputError(
-                f"the model requires {parameter.name!r} in addition to users; a model is called as "
-                "score(users), or score(users, items) with items [batch, n] of each user. Wrap a "
-                "model of (user, item) pairs in weft.PairwiseModel(model), and others in a "
-                "function of users."
+                f"the model requires {parameter.name!r} in addition to users; a model is called "
+                "as score(users), or score(users, items) with items [batch, n] of each user. Wrap "
+                "a model of (user, item) pairs in weft.PairwiseModel(model), and any other model "
+                "in a function of users."
             )
 
 

@@ -32,9 +32,9 @@ _NAMES = {
 }
 _EITHER = {"user": "user", "users": "user", "item": "item", "items": "item"}
 _EXPECTED = (
-    "expected one matrix [users, items], named 'scores' or anything else, or 'user_embeddings' and "
-    "'item_embeddings' (or user_factors and item_factors), with 'user_biases' and 'item_biases' if "
-    "there are any, and 'users' and 'items' with the ids, if the file has them"
+    "expected one matrix [users, items], named 'scores' or anything else, or 'user_embeddings' "
+    "and 'item_embeddings' (or user_factors and item_factors), optionally with 'user_biases' and "
+    "'item_biases', and with the ids 'users' and 'items'"
 )
 
 
@@ -122,7 +122,7 @@ def _read_frame(frame: Any) -> tuple[ScoreMatrix, Any, Any]:
         raise InputError(
             f"the frame of weft.Scores has columns of {', '.join(types)}; expected a number for "
             "each user (row) and item (column). A frame with a row per user and item is a "
-            "recommendation list: give it as it is."
+            "recommendation list; give it without weft.Scores."
         )
     return ScoreMatrix(matrix), users, items
 
@@ -144,8 +144,8 @@ def _read_file(data: Any) -> tuple[ScoreMatrix | Factors, Any, Any]:
     where = f"source ({plain_text(path)})"
     if isinstance(data, File) and data != File(path):
         raise SettingError(
-            f"{where} holds arrays; separator, header, columns and ids are of tables. Give its "
-            "path alone."
+            f"{where} contains arrays; separator, header, columns and ids apply to tables. Give "
+            "only its path."
         )
     arrays = _assign_roles(read_arrays(path, where), where)
     users, items = (_to_ids(arrays.pop(name, None)) for name in ("users", "items"))
@@ -164,7 +164,7 @@ def _to_ids(ids: Any) -> Any:
 def _assign_roles(arrays: Arrays, where: str) -> Arrays:
     """Return the arrays of a file by their role. Raises `InputError` for any other content."""
     if not arrays or not all(isinstance(one, (Tensor, np.ndarray)) for one in arrays.values()):
-        raise InputError(f"{where} holds {_describe(arrays)}; {_EXPECTED}.")
+        raise InputError(f"{where} contains {_describe(arrays)}; {_EXPECTED}.")
     roles: dict[str, Any] = {}
     unknown = {}
     for name, array in arrays.items():
@@ -179,7 +179,7 @@ def _assign_roles(arrays: Arrays, where: str) -> Arrays:
     is_matrix = "scores" in roles and roles.keys() <= {"scores", "users", "items"}
     is_pair = factors <= roles.keys() and "scores" not in roles
     if unknown or not (is_matrix or is_pair):
-        raise InputError(f"{where} holds {_describe(arrays)}; {_EXPECTED}.")
+        raise InputError(f"{where} contains {_describe(arrays)}; {_EXPECTED}.")
     return roles
 
 

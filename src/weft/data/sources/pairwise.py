@@ -69,7 +69,7 @@ class PairwiseModel(nn.Module):
         )
         if scores.shape not in ((len(users),), (len(users), 1)):
             raise InputError(
-                f"asked for {len(users)} pairs of a user and an item, the model answered with "
+                f"for {len(users)} pairs of a user and an item, the model returned scores of "
                 f"shape {list(scores.shape)}; expected [{len(users)}], a score for each pair."
             )
         return scores.reshape(-1)

@@ -153,19 +153,18 @@ def _read_positions(arguments: Arguments) -> PositionalIds:
 def _check_supported(arguments: Arguments, *, has_lists: bool, engine: str) -> None:
     if arguments["keep_lists"]:
         raise SettingError(
-            f"{setting_ref('keep_lists', True)} is for an evaluation in one process; on {engine} "
-            "the lists stay in your own tables."
+            f"{setting_ref('keep_lists', True)} is supported only in one process, not on {engine}."
         )
     if arguments["checkpoint"] is not None:
         raise SettingError(
-            f"{setting_ref('checkpoint')} is for an evaluation in one process; {engine} itself "
-            "computes again what is lost. Leave it out."
+            f"{setting_ref('checkpoint')} is supported only in one process; {engine} recomputes "
+            "lost partitions itself. Remove it."
         )
     if has_times(arguments["item_slices"]):
         raise SettingError(
-            f"{setting_ref('item_slices')} by time is for an evaluation in one process; on "
-            f"{engine} the timestamps of the truth are not read. Give {{'of': ..., 'by': ...}} or "
-            "labels of items, or evaluate it with weft.evaluate."
+            f"{setting_ref('item_slices')} by time is supported only in one process; on {engine} "
+            "the timestamps of the truth are not read. Give {'of': ..., 'by': ...} or labels of "
+            "items, or evaluate it with weft.evaluate."
         )
     _check_no_numbers(arguments, engine)
     is_model = not has_lists and not isinstance(arguments["source"], Factors)
@@ -216,9 +215,9 @@ def _check_mergeable(run: EvaluationRun, engine: str) -> None:
     ]
     if unsupported:
         raise SettingError(
-            f"{', '.join(unsupported)} keeps something of every row or score, which would all be "
-            "collected on one machine; evaluate it in one process with weft.evaluate, or leave it "
-            f"out on {engine}."
+            f"{', '.join(unsupported)} keeps data of every row or score, which would be collected "
+            "on one machine; evaluate it in one process with weft.evaluate, or remove it on "
+            f"{engine}."
         )
 
 

@@ -290,8 +290,8 @@ def _check_num_rows(summary: PartitionSummary, origins: Origins) -> None:
         num_rows = summary.num_rows[name]
         if origin.num_rows not in (None, num_rows):
             raise InputError(
-                f"{origin.where} has {num_rows:,} rows, but had {origin.num_rows:,} a moment ago; "
-                "it must not change meanwhile."
+                f"{origin.where} has {num_rows:,} rows now, but had {origin.num_rows:,} before; "
+                "it must not change during the evaluation."
             )
 
 
@@ -312,8 +312,8 @@ def _check_rows(summary: PartitionSummary, origins: Origins, positions: Position
         unknown = users.filter((users < 0) | (users >= size))
         if len(unknown):
             raise InputError(
-                f"{origins[name].where} has the user {unknown[0]!r}, who is not a row of the "
-                f"scores, 0 to {size - 1}. Give the ids of the scores' rows as "
+                f"{origins[name].where} has the user {unknown[0]!r}, but the rows of the scores "
+                f"are numbered 0 to {size - 1}. Give the ids of the rows as "
                 f"{setting_ref('users')}[...]."
             )
 

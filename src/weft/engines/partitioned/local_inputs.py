@@ -145,7 +145,7 @@ def _read_user_lists(
     lists = read_lists(given.data, given.name)
     if given.unordered and lists.order == "rows":
         raise InputError(
-            f"{given.name} has neither scores nor ranks, and rows of the engine have no order. Add "
+            f"{given.name} has neither scores nor ranks, and rows on an engine have no order. Add "
             "a column 'score' or 'rank'."
         )
     entries, file = lists.entries, lists.file
@@ -171,7 +171,7 @@ def _read_user_labels(data: Any, argument: str) -> pl.DataFrame:
     if numbers and strings:
         raise InputError(
             f"{argument} has numbers and strings as labels, such as {numbers[0]!r} and "
-            f"{strings[0]!r}; labels of partitioned users have one type. Write "
+            f"{strings[0]!r}; all labels of partitioned users must have the same type. Write "
             f"{str(numbers[0])!r}."
         )
     codes = labels.codes.values.numpy()
@@ -202,7 +202,7 @@ def _read_user_vectors(
 
 def _unordered_users(data: Any, argument: str, expected: str) -> InputError:
     return InputError(
-        f"{argument} is a {type(data).__name__}, but partitioned users are in no order; give "
+        f"{argument} is a {type(data).__name__}, but partitioned users have no order; give "
         f"{expected}."
     )
 

@@ -77,7 +77,8 @@ class RowReader:
         except (OSError, pl.exceptions.PolarsError) as error:
             raise InputError(
                 f"{self.where}: a worker cannot read {path}: {first_line(error)}. Files must be "
-                "visible on every machine of the cluster, and must not change meanwhile."
+                "accessible on every machine of the cluster, and must not change during the "
+                "evaluation."
             ) from None
 
     def _read_span(self, span: RowSpan) -> pl.DataFrame:
@@ -85,8 +86,7 @@ class RowReader:
         frame = self._collect(scan, span.path)
         if len(frame) != span.num_rows:
             raise InputError(
-                f"{self.where}: {span.path} has other rows than a moment ago; it must not change "
-                "meanwhile."
+                f"{self.where}: {span.path} has changed; it must not change during the evaluation."
             )
         return self.convert(frame, f"{span.path}, row", span.start)
 
@@ -123,8 +123,8 @@ class RowReader:
         row = int(ids.is_null().arg_true()[0])
         if original[row] is not None:
             raise InputError(
-                f"{self.where}: the {ids.name} id {original[row]!r} is no integer, but "
-                f"{setting_ref('ids', 'integer')}."
+                f"{self.where}: the {ids.name} id {original[row]!r} is not an integer, but the "
+                f"setting is {setting_ref('ids', 'integer')}."
             )
         raise InputError(
             f"{row_name} {start + row}: there is no {ids.name} id (column {original.name!r}); "

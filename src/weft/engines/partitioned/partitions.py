@@ -138,8 +138,8 @@ class PartitionFailure:
         if not self.num_others:
             return self.kind(self.message)
         return self.kind(
-            f"{self.message}\n{self.num_others:,} other partitions of the users failed too; their "
-            "errors are not shown."
+            f"{self.message}\n{self.num_others:,} other partitions of the users also failed; "
+            "their errors are not shown."
         )
 
 

@@ -20,8 +20,8 @@ def split_by_user(frame: pl.DataFrame, number: int, checksum: int) -> list[pl.Da
 
     if checksum != hash_checksum():
         raise EngineError(
-            "the machines of the cluster have different versions of polars; install the same on "
-            "all of them."
+            "the machines of the cluster have different versions of polars; install the same "
+            "version on all machines."
         )
     if number == 1:
         return [frame]

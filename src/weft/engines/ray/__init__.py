@@ -72,7 +72,7 @@ def evaluate(
     is_number = isinstance(gpus_per_worker, (int, float)) and not isinstance(gpus_per_worker, bool)
     if not is_number or not gpus_per_worker >= 0:
         raise SettingError(
-            f"{setting_ref('gpus_per_worker', gpus_per_worker)}; it must be a number from 0 up."
+            f"{setting_ref('gpus_per_worker', gpus_per_worker)}; it must be a number of at least 0."
         )
     with cluster():
         from ray import cloudpickle
@@ -133,7 +133,7 @@ def _connection_error(address: str | None, error: Exception, lines: list[str]) -
     text = "\n".join([str(error), *lines])
     if "InvalidAuthToken" in text or type(error).__name__ == "AuthenticationError":
         return EngineError(
-            f"Ray{place} rejects the token of this process, or there is none. Set "
+            f"Ray{place} rejected the token of this process, or there is no token. Set "
             "RAY_AUTH_MODE=token and the token of the cluster in RAY_AUTH_TOKEN, or its file in "
             "RAY_AUTH_TOKEN_PATH (by default ~/.ray/auth_token)."
         )

@@ -235,8 +235,8 @@ def actor_handles(source: Any) -> list[Any]:
         return []
     if any(not hasattr(handle, "score") for handle in handles):
         raise InputError(
-            "the actor has no method 'score'; expected score(users), or score(users, items), that "
-            "answers with scores."
+            "the actor has no method 'score'; expected score(users) or score(users, items), which "
+            "returns scores."
         )
     return handles
 
@@ -246,18 +246,18 @@ def check_source(source: Any) -> None:
     if isinstance(source, type):
         if not callable(getattr(source, "score", None)) and "__call__" not in vars(source):
             raise InputError(
-                f"the class {source.__name__} has no method 'score'; expected score(users), or "
+                f"the class {source.__name__} has no method 'score'; expected score(users) or "
                 "score(users, items)."
             )
     elif isinstance(source, Scores) or is_matrix_file(source):
         raise InputError(
-            "source has scores or factors with their ids, or is a file of them, in this process; "
-            "evaluate it here with weft.evaluate. On Ray, give weft.Factors, with "
+            "source has scores or factors with ids, or is a file of scores or factors, in this "
+            "process; evaluate it with weft.evaluate. On Ray, give weft.Factors, with "
             f"{setting_ref('items')} for its items."
         )
     elif not are_lists(source) and isinstance(open_source(source), ScoreMatrix):
         raise InputError(
-            "source is a matrix of scores in the memory of this process; evaluate it here with "
+            "source is a matrix of scores in the memory of this process; evaluate it with "
             "weft.evaluate. On Ray, give weft.Factors, a model that computes the scores, or a "
             "class of models that load them."
         )

@@ -188,8 +188,8 @@ class RayJob:
         needs_order = argument == "users" and isinstance(self.source, Factors)
         if needs_order and is_dataset(data):
             raise InputError(
-                f"{setting_ref('users')} names the rows of the factors in their order, which a Ray "
-                "Dataset does not have; give a list."
+                f"{setting_ref('users')} gives the ids of the rows of the factors in order, but a "
+                "Ray Dataset has no order; give a list."
             )
         if isinstance(data, DriverInput):
             data = data.collect(collect_dataset)
@@ -292,8 +292,8 @@ class RayJob:
         filled = [samples[name] for name in names if name in samples and len(samples[name])]
         if not filled:
             raise InputError(
-                "the truth is empty and the model's items are not known; give the item ids as "
-                f"{setting_ref('items')}[...]."
+                "the truth is empty and the items of the model are not known; give the item ids "
+                f"as {setting_ref('items')}[...]."
             )
         users = filled[0].select("user").unique(maintain_order=True)
         number = pool.count_items(ray.put(to_arrow(users)))

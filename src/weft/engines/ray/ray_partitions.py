@@ -58,9 +58,8 @@ def put_pickled(value: Any) -> Any:
         return ray.put(PickledValue.pack(value))
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise InputError(
-            f"what the workers need cannot be sent to them: {first_line(error)}. A model that "
-            "cannot be pickled is given as a class, which each worker constructs, or as Ray actors "
-            "that hold it."
+            f"the inputs cannot be sent to the workers: {first_line(error)}. Give a model that "
+            "cannot be pickled as a class, which each worker constructs, or as Ray actors."
         ) from error
 
 
@@ -234,7 +233,7 @@ def unwrap_ray_errors() -> Iterator[None]:
         if isinstance(cause, Exception) and not isinstance(cause, RayError):
             raise cause from error
         died = isinstance(cause, (WorkerCrashedError, ActorDiedError, OutOfMemoryError))
-        what = "a worker died at every attempt" if died else "Ray could not go on"
+        what = "a worker died at every attempt" if died else "Ray stopped"
         raise EngineError(f"{what}: {first_line(cause or error)}.") from error
 
 

@@ -204,7 +204,7 @@ def open_dataset(data: Any, argument: str) -> tuple[RayTable, InputOrigin]:
     columns, unused = assign_roles(names, argument, where)
     if argument == "source" and not columns.keys() & {"score", "rank"}:
         raise InputError(
-            f"{where} has the columns {names}: neither scores nor ranks. The rows of a Ray Dataset "
+            f"{where} has the columns {names}, without scores or ranks. The rows of a Ray Dataset "
             "have no order; add a column 'score' or 'rank'."
         )
     dataset = data.materialize()
@@ -229,5 +229,5 @@ def _column_types(
     """Return the type of each role's column; raise InputError for one that does not fit."""
     for role, name in columns.items():
         if error := describe_wrong_type(role, types[name]):
-            raise InputError(f"{where}: the column {name!r} holds {types[name]}; {error}.")
+            raise InputError(f"{where}: the column {name!r} has the type {types[name]}; {error}.")
     return {role: types[name] for role, name in columns.items()}

@@ -11,9 +11,9 @@ from weft.errors import EngineError, InputError, WeftError, setting_ref
 _CONDITION = r"\[[A-Z_]+(\.[A-Z_]+)*\] "  # Spark's name of an error
 _NO_PROGRAM = re.compile(r'Cannot run program "(?P<name>[^"]+)".*?error=\d+, (?P<reason>[^\n]+)')
 _INTERPRETER = (
-    "The environment variable PYSPARK_PYTHON (or the setting spark.pyspark.python) names the "
-    "interpreter of the executors: one that exists on every machine, of the driver's version, with "
-    "weft installed."
+    "The environment variable PYSPARK_PYTHON (or the setting spark.pyspark.python) must name a "
+    "Python interpreter that exists on every machine, has the version of the driver's Python, and "
+    "has weft installed."
 )
 _NO_REASON = "no reason was given"
 
@@ -45,8 +45,8 @@ def _to_weft_error(error: Exception) -> WeftError:
         return EngineError(f"a task of Spark failed: {_python_error(text)}")
     if "Python worker exited unexpectedly" in text:
         return EngineError(
-            "a Python worker of Spark died again and again, mostly for lack of memory; use more "
-            f"and smaller partitions ({setting_ref('parts')}), or more memory for each executor "
+            "a Python worker of Spark died repeatedly, probably for lack of memory; use more "
+            f"partitions ({setting_ref('parts')}), or more memory for each executor "
             "(spark.executor.memoryOverhead)."
         )
     if program := _NO_PROGRAM.search(text):

@@ -134,14 +134,14 @@ class _JobWatch(threading.Thread):
 
 def _find_problem(context: Any, ended: list[str]) -> _Problem:
     """Return why tasks wait and no executor runs; `ended` are reasons why executors ended."""
-    waiting = f"tasks wait, but no executor of Spark has started at {context.master!r}"
+    waiting = f"tasks are waiting, but no executor of Spark has started at {context.master!r}"
     driver = f"the driver at {context.getConf().get('spark.driver.host')!r} (spark.driver.host)"
     if len(ended) >= _FAILED_STARTS:
         return _Problem(
-            f"the executors of Spark end as soon as they start ({len(ended)} did so): {ended[-1]}. "
-            f"More is in the file 'stderr' of the application {context.applicationId} in the work "
-            "folder of each worker. Check the settings of executors (spark.executor.*), their "
-            f"Java, and that they can reach {driver}.",
+            f"the executors of Spark exit as soon as they start ({len(ended)} so far): "
+            f"{ended[-1]}. See the file 'stderr' of the application {context.applicationId} in "
+            "the work folder of each worker. Check the settings of executors (spark.executor.*), "
+            f"their Java, and that they can reach {driver}.",
             is_final=True,
         )
     state = _ask_master(context) if context.master.startswith("spark://") else None

@@ -83,14 +83,14 @@ def _check_session(spark: Any, address: str | None) -> None:
     if not isinstance(spark, SparkSession) or not hasattr(spark, "_jsparkSession"):
         kind = f"{type(spark).__module__}.{type(spark).__name__}"
         raise SettingError(
-            f"{setting_ref('spark')} is a {kind}; expected a session of Spark, none of Spark "
-            "Connect, which has no broadcasts."
+            f"{setting_ref('spark')} is a {kind}; expected a classic Spark session; Spark Connect "
+            "has no broadcasts."
         )
     if address is not None and address != spark.sparkContext.master:
         raise SettingError(
-            f"{setting_ref('address', address)}, but there is a session at "
-            f"{spark.sparkContext.master!r} already; leave out {setting_ref('address')}, or stop "
-            "the session first."
+            f"{setting_ref('address', address)}, but there is already a session at "
+            f"{spark.sparkContext.master!r}; remove {setting_ref('address')}, or stop the session "
+            "first."
         )
 
 
@@ -102,8 +102,8 @@ def _create_session(address: str) -> SparkSession:
     global _java_output
     if address.startswith("sc://"):
         raise SettingError(
-            f"{setting_ref('address', address)} is of Spark Connect, which has no broadcasts; "
-            "expected the URL of a master."
+            f"{setting_ref('address', address)} is an address of Spark Connect, which has no "
+            "broadcasts; expected the URL of a master."
         )
     _check_java()
     builder = SparkSession.builder.master(address).appName("weft")
@@ -150,8 +150,8 @@ def _check_java() -> None:
     if shutil.which("java", path=str(Path(home, "bin")) if home else None) is None:
         place = f" in JAVA_HOME={home}" if home else ""
         raise EngineError(
-            f"Spark needs Java 17 or later, and there is none{place}: install it (Debian: "
-            "default-jre-headless), or name its folder in JAVA_HOME."
+            f"Spark needs Java 17 or later, which was not found{place}: install it (Debian: "
+            "default-jre-headless), or set JAVA_HOME to its folder."
         )
 
 

@@ -126,8 +126,8 @@ def _convert_ids(role: str, name: str, kind: Any, *, where: str, ids: str) -> Co
             return column.cast("string")
         number = functions.trim(column).try_cast("long")
         message = (
-            f"{where}: the column {name!r} has {role} ids that are no integers, but ids='integer' "
-            "was given."
+            f"{where}: the column {name!r} has {role} ids that are not integers, but "
+            "ids='integer' was given."
         )
         is_wrong = column.isNotNull() & number.isNull()
         return functions.when(is_wrong, _raise_in_query(message)).otherwise(number)
@@ -148,14 +148,15 @@ def _convert_numbers(role: str, name: str, kind: Any, where: str) -> Column:
     column = column_by_name(name)
     if not isinstance(kind, (types.NumericType, types.BooleanType, types.NullType)):
         raise InputError(
-            f"{where}: the column {name!r} holds {kind.simpleString()}; {role}s must be numbers."
+            f"{where}: the column {name!r} has the type {kind.simpleString()}; {role}s must be "
+            "numbers."
         )
     if not isinstance(kind, types.LongType) and not _is_whole_decimal(kind):
         return column.cast("double")
     advice = ", or give ranks" if role == "score" else ""
     message = (
-        f"{where}: the column {name!r} has integers beyond 2**53, which float64 cannot tell apart; "
-        f"rescale the {role}s{advice}."
+        f"{where}: the column {name!r} has integers beyond 2**53, which float64 cannot represent "
+        f"exactly; rescale the {role}s{advice}."
     )
     is_large = (column > 2**53) | (column < -(2**53))
     return functions.when(is_large, _raise_in_query(message)).otherwise(column.cast("double"))
@@ -190,7 +191,8 @@ def _find_label_type(kind: Any, name: str, where: str) -> str:
         if isinstance(kind, spark_type):
             return polars_type
     raise InputError(
-        f"{where}: the column {name!r} holds {kind.simpleString()}; labels are strings or numbers."
+        f"{where}: the column {name!r} has the type {kind.simpleString()}; labels are strings or "
+        "numbers."
     )
 
 

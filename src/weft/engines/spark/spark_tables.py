@@ -148,7 +148,7 @@ class SparkReader:
             return self._open_local(data, argument)
         if opened.frame.isStreaming:
             raise InputError(
-                f"{opened.where} is a stream; expected a DataFrame that ends. Write it to a table "
+                f"{opened.where} is a stream; expected a batch DataFrame. Write it to a table "
                 "first."
             )
         where = opened.where
@@ -233,8 +233,8 @@ class SparkReader:
             )
         if may_be_table:
             raise InputError(
-                f"{argument} is {address!r}, which is neither a table that this session knows nor "
-                "a path. Give the name of a table (db.table), the path of files, or a DataFrame."
+                f"{argument} is {address!r}, which is neither a table of this session nor a path. "
+                "Give the name of a table (db.table), the path of files, or a DataFrame."
             )
         return None
 
@@ -274,9 +274,8 @@ class SparkReader:
 def _check_order(roles: Mapping[str, str], names: list[str], where: str) -> None:
     if not {"score", "rank"} & roles.keys():
         raise InputError(
-            f"{where} has the columns {names}, with neither scores nor ranks, and rows of Spark "
-            "have no order. Add a column 'score' or 'rank', or give each list as an array, the "
-            "best first."
+            f"{where} has the columns {names}, without scores or ranks, and rows of Spark have no "
+            "order. Add a column 'score' or 'rank', or give each list as an array, best first."
         )
 
 

@@ -62,7 +62,7 @@ def _split_timeline(rows: SplitRows, settings: SplitSettings, where: str) -> Par
         latest = rows.describe_time(rows.times.max())
         raise InputError(
             f"{where}: {setting_ref('test_share', settings.test_share)} of {len(rows):,} rows "
-            f"leaves no test row, because rows with the same timestamp stay together and "
+            "leaves no test rows, because rows with the same timestamp stay together and "
             f"{int((rows.times == rows.times.max()).sum()):,} have the last one, {latest}. Give a "
             f"larger share, or {setting_ref('test_from', latest)}."
         )

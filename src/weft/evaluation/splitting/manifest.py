@@ -100,12 +100,13 @@ def read_manifest(path: Path) -> SplitManifest:
     is_manifest = isinstance(content, dict) and content.get("format") == _FORMAT
     if not is_manifest or not _is_complete(content):
         raise InputError(
-            f"{path}: this is no manifest of a split as Weft writes it. Split again, or remove it."
+            f"{path}: this is not a manifest of a split that Weft wrote. Split again, or remove "
+            "the file."
         )
     if content["version"] != _VERSION:
         raise InputError(
-            f"{path}: written in version {content['version']} of the format, but this Weft reads "
-            f"version {_VERSION}; split again, or remove it."
+            f"{path}: the manifest has version {content['version']} of the format, but this Weft "
+            f"reads version {_VERSION}; split again, or remove it."
         )
     return SplitManifest(path, content)
 

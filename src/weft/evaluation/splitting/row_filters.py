@@ -32,10 +32,10 @@ def find_repetitions(rows: SplitRows, settings: SplitSettings, data: SplitInput)
     if settings.duplicates == "error" and is_dropped.any():
         where = data.describe_rows(np.flatnonzero(is_dropped).tolist())
         raise InputError(
-            f"{data.where} has {int(is_dropped.sum()):,} rows that repeat the user and the item of "
-            f"another one: {where}. Keep one of them, {setting_ref('duplicates', 'first')} or "
+            f"{data.where} has {int(is_dropped.sum()):,} rows that repeat the user and the item "
+            f"of another row: {where}. Keep one of them, {setting_ref('duplicates', 'first')} or "
             f"{setting_ref('duplicates', 'last')}, or all, {setting_ref('duplicates', 'keep')} "
-            "(weft.evaluate refuses repetitions within a part)."
+            "(weft.evaluate raises an error for repetitions within a part)."
         )
     return is_dropped
 

@@ -126,7 +126,7 @@ class Split:
             if (one.name, one.fold) == (part, fold):
                 return filter_rows(self.data.typed, one.mask)
         places = ", ".join(one.place for one in self.parts)
-        hint = " Take one of split.folds." if self.folds and fold is None else ""
+        hint = " Use one of split.folds." if self.folds and fold is None else ""
         raise SettingError(
             f"{setting_ref('part', part)}: this split has no such part; it has {places}.{hint}"
         )
@@ -199,7 +199,7 @@ def _assign_rows(
     left = left[~is_rare]
     if not len(left):
         raise InputError(
-            f"{data.where}: no row is left after {setting_ref('min_user_interactions')} and "
+            f"{data.where}: no rows remain after {setting_ref('min_user_interactions')} and "
             f"{setting_ref('min_item_interactions')}; give smaller numbers."
         )
     codes = np.full(len(rows), _DROPPED, dtype=np.int16)
@@ -269,6 +269,6 @@ def _check_parts(parts: tuple[SplitPart, ...], settings: SplitSettings, data: Sp
             sizes = ", ".join(f"{one.place} {one.facts['rows']:,}" for one in parts)
             raise InputError(
                 f"{data.where}: {setting_ref('method', settings.method)} leaves no rows for "
-                f"{part.place} ({sizes}). Give other shares, numbers or points in time, drop "
-                "less, or leave validation out."
+                f"{part.place} ({sizes}). Change the shares, numbers or points in time, drop "
+                "fewer rows, or remove the validation set."
             )

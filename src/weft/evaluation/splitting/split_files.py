@@ -83,7 +83,7 @@ def _check_input_stays(data: SplitInput, replaced: list[Path]) -> None:
     for path in replaced:
         if path.resolve() in inputs:
             raise InputError(
-                f"{path}: this is the file that is split, which would be lost; give another folder."
+                f"{path}: this is the input file, which would be overwritten; give another folder."
             )
 
 

@@ -81,7 +81,7 @@ class SplitInput:
         wrong = find_rows(self.verbatim, rating.is_not_null() & parse_number(rating).is_null())
         if wrong:
             raise InputError(
-                f"{self.where} has a {name!r} that is no number in {self.describe_rows(wrong)}."
+                f"{self.where} has a {name!r} that is not a number in {self.describe_rows(wrong)}."
             )
 
 

@@ -106,10 +106,10 @@ def _read_times(data: SplitInput, *, is_required: bool) -> pl.Series | None:
     if "timestamp" not in schema:
         if is_required:
             raise InputError(
-                f"{data.where} has no column of timestamps, which this method sorts by; expected "
-                "one named 'timestamp' (or 'time', 'date', 'datetime', 'ts'). Say which it is, "
-                f"with the setting {setting_ref('columns', {'timestamp': 'NAME'})} of a file, or "
-                f"split at random: {setting_ref('method', 'random')}."
+                f"{data.where} has no column of timestamps, which this method needs; expected one "
+                "named 'timestamp' (or 'time', 'date', 'datetime', 'ts'). Name it in the setting "
+                f"{setting_ref('columns', {'timestamp': 'NAME'})} of a file, or split at random: "
+                f"{setting_ref('method', 'random')}."
             )
         return None
     time = pl.col("timestamp")
@@ -122,8 +122,8 @@ def _read_times(data: SplitInput, *, is_required: bool) -> pl.Series | None:
     missing = find_rows(data.keys, is_missing)
     if missing and is_required:
         raise InputError(
-            f"{data.where} has no timestamp in {data.describe_rows(missing)}; every row needs one, "
-            "so that the rows can be sorted. Fill it in, drop these rows, or split at random: "
+            f"{data.where} has no timestamp in {data.describe_rows(missing)}; every row needs "
+            "one. Add the timestamps, drop these rows, or split at random: "
             f"{setting_ref('method', 'random')}."
         )
     if missing or parsed is None:
@@ -142,7 +142,8 @@ def _parse_times(data: SplitInput, dtype: Any) -> tuple[pl.Expr | None, InputErr
         return time.cast(_MICROSECONDS), None
     if dtype != pl.String:
         return None, InputError(
-            f"{data.where}: timestamps are {dtype}; expected numbers, dates, or texts in ISO 8601."
+            f"{data.where}: timestamps have the type {dtype}; expected numbers, dates, or strings "
+            "in ISO 8601."
         )
     candidates = [
         time.str.strip_chars().cast(pl.Int64, strict=False),
@@ -157,10 +158,10 @@ def _parse_times(data: SplitInput, dtype: Any) -> tuple[pl.Expr | None, InputErr
     best = min(range(len(candidates)), key=lambda number: (counts[number], number))
     if counts[best]:
         wrong = find_rows(data.keys, time.is_not_null() & candidates[best].is_null())
-        kinds = ("whole number", "number", "date in ISO 8601, such as 2024-06-30T12:00:00")
+        kinds = ("integer", "number", "date in ISO 8601, such as 2024-06-30T12:00:00")
         return None, InputError(
-            f"{data.where}: the timestamp in {data.describe_rows(wrong)} is no {kinds[best]}; "
-            "write all timestamps in one way."
+            f"{data.where}: the timestamp in {data.describe_rows(wrong)} is not a valid "
+            f"{kinds[best]}; write all timestamps in one way."
         )
     return candidates[best], None
 
