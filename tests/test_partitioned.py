@@ -469,7 +469,7 @@ def test_errors_of_settings_match_one_process(source, truth, settings):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"checkpoint": "here"}, "checkpoint= is for an evaluation in one process"),
+        ({"checkpoint": "here"}, "checkpoint= is supported only in one process"),
         ({"train": np.ones((3, 3))}, "train is a matrix"),
         ({"metrics": "AUC(scope=pooled)", "candidates": "listed"}, "keeps data of every row"),
         ({"metrics": [Keeper(3)]}, "Keeper@3 keeps data of every row"),

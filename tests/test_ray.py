@@ -419,7 +419,7 @@ def _message(call):
 
 
 def test_rejects_unsupported_settings():
-    with pytest.raises(SettingError, match="checkpoint= is for an evaluation in one process"):
+    with pytest.raises(SettingError, match="checkpoint= is supported only in one process"):
         on_ray.evaluate(LISTS, TRUTH, metrics="nDCG@3", checkpoint="state")
     with pytest.raises(InputError, match=r"a matrix of scores .* weft\.evaluate"):
         on_ray.evaluate(SCORES, TRUTH, metrics="nDCG@3")
