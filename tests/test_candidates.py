@@ -552,9 +552,9 @@ def test_rejects_wrong_shapes_of_model_scores():
     for bad, word in ((float("nan"), "NaN"), (float("inf"), r"\+inf")):
         scores = SCORES.clone()
         scores[1, 3] = bad
-        with pytest.raises(InputError, match=f"the scores have {word}, first in row 1, column 3"):
+        with pytest.raises(InputError, match=f"the scores contain {word}, first in row 1, column 3"):
             of(scores, candidates=GIVEN)
-        with pytest.raises(InputError, match=f"the scores have {word}, first in row 1, column 3"):
+        with pytest.raises(InputError, match=f"the scores contain {word}, first in row 1, column 3"):
             of(scores, candidates="cold", train={0: [3]})
 
 
@@ -635,7 +635,7 @@ def test_evaluator_rejects_wrong_candidates():
             evaluator.update(preds, [[0], [1]], items=wrong)
     with pytest.raises(InputError, match="target has a rating where items is -1"):
         evaluator.update(preds, torch.ones(2, 2), items=items)
-    with pytest.raises(InputError, match="the scores have NaN, first in row 0, column 3"):
+    with pytest.raises(InputError, match="the scores contain NaN, first in row 0, column 3"):
         evaluator.update(torch.tensor([[0.0, torch.nan], [0.0, 0.0]]), [[0], [1]], items=items)
     with pytest.raises(InputError, match="give the Evaluator num_items="):
         weft.Evaluator(["MRR@1"]).update(preds, [[0], [1]], items=items)

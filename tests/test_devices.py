@@ -754,5 +754,5 @@ def test_rejects_ranks_of_wrong_rows_in_compute():
     assert 1 <= int(ranks[3]) <= 5
     with pytest.raises(InputError, match="3 ranks are below 1"):
         metric.compute()
-    with pytest.raises(InputError, match="target has the item 5"):
+    with pytest.raises(InputError, match="target contains the item 5"):
         weft.get_topk_ranks(scores, target, topk=5)

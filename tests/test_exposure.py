@@ -591,6 +591,6 @@ def test_older_files_and_missing_tables(whole, tmp_path):
 def test_rejects_changed_files(whole, tmp_path, key, value, message):
     path = whole.save(tmp_path / "a.json")
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
-    with pytest.raises(InputError, match="damaged, or was changed") as caught:
+    with pytest.raises(InputError, match="damaged or was changed") as caught:
         weft.load_result(path)
     assert message in str(caught.value)

@@ -128,14 +128,14 @@ def test_metrics_in_a_collection_do_not_share_what_differs(bad):
     mixed = MetricCollection(
         {"nan": weft.metrics.nDCG(k=3, nan_scores="nan"), "raise": weft.metrics.nDCG(k=3)}
     )
-    with pytest.raises(InputError, match="the scores hold"):
+    with pytest.raises(InputError, match="the scores contain"):
         mixed.update(spoil(bad), TARGET)
 
 
 @BAD
 def test_the_default_is_an_error(bad):
     for one in (weft.Evaluator(["nDCG@3"]), weft.metrics.nDCG(k=3)):
-        with pytest.raises(InputError, match="the scores hold"):
+        with pytest.raises(InputError, match="the scores contain"):
             one.update(spoil(bad), TARGET)
 
 

@@ -81,7 +81,7 @@ def test_ends_of_bins():
 @pytest.mark.parametrize("name", ["LogLoss", "NE", "ScoreCalibration", "ECE"])
 def test_probabilities_outside_the_range_are_refused(name, score):
     metric = f"{name}(scores=probabilities)"
-    with pytest.raises(InputError, match=f"hold {score:g}.*from 0 to 1.*logits"):
+    with pytest.raises(InputError, match=f"contain {score:g}.*from 0 to 1.*logits"):
         weft.evaluate({"a": {1: score}}, {"a": {1: 1}}, metrics=metric)
     with treat_cpu_as_device():
         standalone = getattr(weft.metrics, name)(scores="probabilities")

@@ -1085,7 +1085,7 @@ TWO = [result("a", [1, 2]), result("b", [1, 2])]
         (TWO, {"family": "tests"}, "Did you mean 'test'"),
         (TWO, {"alternative": "bigger"}, "'greater'"),
         (TWO, {"alternative": "less", "tests": ["sign", "kruskal"]}, "has no direction"),
-        (TWO, {"resamples": 0}, "whole number from 1"),
+        (TWO, {"resamples": 0}, "integer of at least 1"),
         (TWO, {"seed": -1}, "integer of at least 0"),
         (TWO, {"metrics": ["MAP@5"]}, "cannot be compared"),
     ],

@@ -274,7 +274,7 @@ def test_a_full_disk_is_an_error(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", fail)
-    with pytest.raises(InputError, match=r"cannot take .* bytes \(No space left.*TMPDIR"):
+    with pytest.raises(InputError, match=r"no space for .* bytes \(No space left.*TMPDIR"):
         weft.evaluate(path, truth, metrics="MRR@3", memory=1)
 
 

@@ -64,7 +64,7 @@ def test_one_target_per_row_as_an_array():
 
 @pytest.mark.parametrize("wrong", [-2, -99, -101, 9])
 def test_other_numbers_are_no_padding(wrong):
-    with pytest.raises(InputError, match=f"target has the item {wrong}"):
+    with pytest.raises(InputError, match=f"target contains the item {wrong}"):
         evaluate(SCORES, np.array([wrong, 1, 2, 3, 4, 5]))
 
 

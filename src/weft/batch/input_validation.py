@@ -84,7 +84,7 @@ class ImmediateValidation(_ValidationCounts):
         if items is not None:
             column = int(items[row, column])
         raise InputError(
-            f"the scores have {'NaN' if is_nan else '+inf'}, first in row {int(users[row])}, "
+            f"the scores contain {'NaN' if is_nan else '+inf'}, first in row {int(users[row])}, "
             f"column {column} ({len(invalid_rows)} of the {len(scores)} rows of this batch have "
             "such scores); scores must be finite, or -inf for items that are not candidates."
         )

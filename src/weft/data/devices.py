@@ -22,7 +22,7 @@ Returned = TypeVar("Returned")
 # Invalid inputs that `update` refuses at once where the host can read them. Elsewhere that would
 # force a synchronization: `update` counts them on the device, and `compute` raises.
 DEFERRED_ERRORS = {
-    "bad_scores": "the scores hold NaN or +inf; scores must be finite, or -inf for items that are "
+    "bad_scores": "the scores contain NaN or +inf; scores must be finite, or -inf for items that are "
     "not candidates.",
     "bad_targets": (
         "target has items that are not columns of preds, or the same (row, item) twice; items are "
@@ -39,7 +39,7 @@ DEFERRED_ERRORS = {
         "occur once."
     ),
     "bad_probabilities": (
-        "the scores have values outside [0, 1], but a metric reads them as probabilities. Use "
+        "the scores contain values outside [0, 1], but a metric reads them as probabilities. Use "
         'scores="logits" in the metric if the scores are log-odds, or rescale them.'
     ),
     "bad_users": "user_indices has numbers that are not rows of train, user_groups or slices; "

@@ -17,7 +17,7 @@ from weft.data.interactions import Interactions
 from weft.data.tensors import SparseRows
 from weft.errors import InputError, check_unmasked
 
-_REPEATED = "target has the same (row, item) twice; each item may occur once per row."
+_REPEATED = "target contains the same (row, item) pair twice; each item may occur once per row."
 
 
 def read_target(
@@ -81,7 +81,7 @@ def _refuse_form(got: str, batch: int, num_items: int) -> NoReturn:
 
 def _refuse_item(item: int, num_items: int) -> NoReturn:
     raise InputError(
-        f"target has the item {item}; items are the columns of preds, 0 to {num_items - 1}."
+        f"target contains the item {item}; items are the columns of preds, 0 to {num_items - 1}."
     )
 
 

@@ -136,7 +136,7 @@ def _rank_targets(
     is_outside = (targets < 0) | (targets >= num_items)
     if is_host_readable(target.device) and is_outside.any():
         raise InputError(
-            f"target holds the item {int(targets[is_outside][0])}; items are the columns of "
+            f"target contains the item {int(targets[is_outside][0])}; items are the columns of "
             f"pred_scores, 0 to {num_items - 1}."
         )
     depth = min(topk, num_items)

@@ -38,7 +38,7 @@ def probabilities(batch: Batch, scores: Tensor, kind: str) -> Tensor:
         batch.validation.add("bad_probabilities", is_invalid.sum())
     elif bool(is_invalid.any()):
         raise InputError(
-            f"the scores hold {float(scores[is_invalid][0]):g}, but a metric reads them as "
+            f"the scores contain {float(scores[is_invalid][0]):g}, but a metric reads them as "
             'probabilities, which are from 0 to 1. Use scores="logits" in the metric if the scores '
             "are log-odds, or rescale them."
         )
