@@ -552,9 +552,9 @@ def test_rejects_wrong_shapes_of_model_scores():
     for bad, word in ((float("nan"), "NaN"), (float("inf"), r"\+inf")):
         scores = SCORES.clone()
         scores[1, 3] = bad
-        with pytest.raises(InputError, match=f"the scores contain {word}, first in row 1, column 3"):
+        with pytest.raises(InputError, match=f"contain {word}, first in row 1, column 3"):
             of(scores, candidates=GIVEN)
-        with pytest.raises(InputError, match=f"the scores contain {word}, first in row 1, column 3"):
+        with pytest.raises(InputError, match=f"contain {word}, first in row 1, column 3"):
             of(scores, candidates="cold", train={0: [3]})
 
 

@@ -22,8 +22,8 @@ Returned = TypeVar("Returned")
 # Invalid inputs that `update` refuses at once where the host can read them. Elsewhere that would
 # force a synchronization: `update` counts them on the device, and `compute` raises.
 DEFERRED_ERRORS = {
-    "bad_scores": "the scores contain NaN or +inf; scores must be finite, or -inf for items that are "
-    "not candidates.",
+    "bad_scores": "the scores contain NaN or +inf; scores must be finite, or -inf for items that "
+    "are not candidates.",
     "bad_targets": (
         "target has items that are not columns of preds, or the same (row, item) twice; items are "
         "numbered from 0, -1 pads short rows, and each item may occur once per row."
