@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -217,3 +218,16 @@ def test_signatures_follow_the_settings(function, data):
         assert parameters.keys() - data == named
     for name in parameters.keys() & fields.keys() - {"metrics"}:
         assert parameters[name].default == fields[name].default, name
+
+
+@pytest.mark.parametrize("function", [weft.evaluate, weft.Evaluator])
+def test_signatures_have_the_choices_of_the_settings(function):
+    """Editors and type checkers know the values of an option."""
+    parameters = inspect.signature(function).parameters
+    fields = EvaluationSettings.model_fields
+    named = [name for name in parameters.keys() & fields.keys() if choices(fields[name].annotation)]
+    for name in set(named) - {"candidates"}:  # may be data
+        text = parameters[name].annotation
+        written = choices(eval(text, {**vars(weft._choices), "Literal": Literal}))
+        assert written == choices(fields[name].annotation), name
+    assert len(named) >= 8

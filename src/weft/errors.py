@@ -3,7 +3,7 @@
 WeftError
 ├── InputError          data that cannot be evaluated: shapes, ids, scores, ratings, files
 │   └── MissingInput    a metric needs something that was not given
-├── SettingError        an argument, parameter or metric that cannot be meant
+├── SettingError        an invalid argument, parameter or metric
 │   ├── UnknownMetric
 │   └── UnknownParameter
 ├── MetricError         an exception in the code of a metric that is not Weft's
@@ -11,12 +11,12 @@ WeftError
 ├── TrackerError        an experiment tracker cannot store a result
 └── EngineError         Ray or Spark cannot be reached, or a task there failed
 
-InputWarning            data that can be evaluated, but is probably not what was meant
-EngineWarning           Ray or Spark waits, or lost a worker
+InputWarning            data that can be evaluated, but is probably not what was intended
+EngineWarning           Ray or Spark waits for resources, or has lost a worker
 
 Messages state what was got, what was expected and how to fix it. A message refers to a setting
 through `setting_ref`, so that Python prints `top_k=[10]`, the command line `--top-k 10` and a
-configuration `top_k: 10`, without anybody rewriting text.
+configuration `top_k: 10`; messages are not rewritten afterwards.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import sys
 import warnings
 from collections.abc import Callable, Container, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 __all__ = [
     "EngineError",
@@ -47,6 +47,8 @@ __all__ = [
     "UnknownParameter",
     "WeftError",
 ]
+
+ChoiceT = TypeVar("ChoiceT", bound=str)  # a `Literal` type
 
 # A reference to a setting inside a message: \x02 name \x1f repr(value), possibly empty, \x03.
 _REFERENCE = re.compile("\x02([^\x1f\x03]*)\x1f([^\x03]*)\x03")
@@ -198,14 +200,18 @@ def warn_about_input(message: str) -> None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`" Did you mean 'nDCG'?"` when something known is close to `word`, else an empty string."""
+    """Return `" Did you mean 'nDCG'?"` for the known name closest to `word`, if one is close."""
     by_folded = {name.casefold(): name for name in known}
     close = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
     return f" Did you mean {by_folded[close[0]]!r}?" if close else ""
 
 
+@overload
+def check_choice(parameter: str, value: ChoiceT, allowed: tuple[str, ...]) -> ChoiceT: ...
+@overload
+def check_choice(parameter: str, value: object, allowed: tuple[str, ...]) -> str: ...
 def check_choice(parameter: str, value: object, allowed: tuple[str, ...]) -> str:
-    """The allowed spelling of `value`, whatever its case; refuses anything else."""
+    """Return the allowed spelling of `value`, ignoring case; raise `SettingError` for others."""
     if isinstance(value, str):
         for option in allowed:
             if option.casefold() == value.casefold():
@@ -218,8 +224,9 @@ def check_choice(parameter: str, value: object, allowed: tuple[str, ...]) -> str
 
 
 def check_int(name: str, value: object, *, least: int = 1) -> int:
-    """`value` as an int of at least `least`; refuses booleans, fractions and text. NumPy's integers
-    are welcome.
+    """Return `value` as an int of at least `least`; NumPy's integers are accepted.
+
+    Raises `SettingError` for other values, such as booleans, fractions and text.
     """
     try:
         number = operator.index(value)  # type: ignore[arg-type]
@@ -233,8 +240,10 @@ def check_int(name: str, value: object, *, least: int = 1) -> int:
 
 
 def check_float(name: str, value: object, *, more: str = "") -> float:
-    """`value` as a finite number, an int if it is whole; refuses booleans and text. `more` names
-    further conditions.
+    """Return `value` as a finite number, and as an int if it has no fraction.
+
+    Raises `SettingError` for other values, such as booleans and text; `more` names further
+    conditions in its message.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
         raise SettingError(f"{setting_ref(name, value)}; it must be a number{more}.")
@@ -243,14 +252,14 @@ def check_float(name: str, value: object, *, more: str = "") -> float:
 
 
 def check_bool(name: str, value: object) -> bool:
-    """`value` as a bool; refuses whatever is not one."""
+    """Return `value` as a bool; raise `SettingError` for other types."""
     if type(value).__name__ not in ("bool", "bool_"):  # Python's or NumPy's
         raise SettingError(f"{setting_ref(name, value)}; it must be True or False.")
     return bool(value)
 
 
 def check_path(name: str, value: object) -> Path:
-    """`value` as the path of a file; refuses whatever is neither text nor a path."""
+    """Return `value` as the path of a file; raise `SettingError` for other types."""
     if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str):
         raise SettingError(f"{setting_ref(name, value)}; it must be the path of a file.")
     path = Path(value)
@@ -271,7 +280,7 @@ def check_type(name: str, value: object, kind: type, expected: str) -> None:
 
 
 def read_list(name: str, value: object, expected: str) -> list[Any]:
-    """The elements of an iterable `value` as a list, a single text as a list of one."""
+    """Return the elements of an iterable as a list, and a single text as a list of one."""
     if isinstance(value, (str, bytes)):
         return [value]
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -103,7 +103,7 @@ def split(
         step("splitting")
         parts = _split_file(interactions, options)
         step("writing")
-        files = parts.save(out, format=format, overwrite=overwrite)
+        files = parts.save(out, format=cast("SplitFormat | None", format), overwrite=overwrite)
     console = open_console()
     console.print(_table(parts))
     for name, count in parts.manifest["dropped"].items():

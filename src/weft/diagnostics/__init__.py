@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import polars as pl
 
-from weft._choices import CandidatePool, choices
+from weft._choices import CandidatePool, ProfileName, choices
 from weft._input_kinds import SIDE_INPUTS
 from weft.data.number_files import read_input_files
 from weft.data.readers.files import read_table
@@ -38,6 +38,14 @@ from weft.metrics.registry import find_input_kinds
 
 if TYPE_CHECKING:
     from weft.config import Configuration
+    from weft.evaluation.argument_types import (
+        Features,
+        IdList,
+        Interactions,
+        Labels,
+        Metric,
+        RecommendationLists,
+    )
 
 __all__ = [
     "SEVERITIES",
@@ -54,24 +62,24 @@ __all__ = [
 class CheckOptions(TypedDict, total=False):
     """Further keyword arguments of `check` and `check_models`, as in `weft.evaluate`."""
 
-    user_groups: Any
-    item_clusters: Any
-    item_features: Any
+    user_groups: Labels | None
+    item_clusters: Labels | None
+    item_features: Features | None
     inputs: Mapping[str, Any] | None
     feature_separator: str | None
     relevance_threshold: float | None
     implicit: bool
-    candidates: str
-    profile: str | None
+    candidates: CandidatePool
+    profile: ProfileName | None
 
 
 def check(
-    source: Any,
-    truth: Any,
+    source: RecommendationLists,
+    truth: Interactions,
     *,
-    train: Any = None,
-    items: Any = None,
-    metrics: Any = DEFAULT_METRICS,
+    train: Interactions | None = None,
+    items: IdList | None = None,
+    metrics: Metric | Iterable[Metric] = DEFAULT_METRICS,
     top_k: Iterable[int] | int | None = DEFAULT_TOP_K,
     name: str = "lists",
     **options: Unpack[CheckOptions],

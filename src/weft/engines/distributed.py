@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch.distributed as dist
 from torch.utils.data import Sampler
@@ -20,12 +20,15 @@ from weft.evaluation.prepared import PreparedEvaluation
 from weft.evaluation.result import Result
 from weft.evaluation.state import check_compatible, num_processes
 
+if TYPE_CHECKING:
+    from weft.evaluation.argument_types import EvaluationSource, Interactions
+
 __all__ = ["ShareSampler", "evaluate"]
 
 T = TypeVar("T")
 
 
-def evaluate(source: Any, truth: Any, **settings: Any) -> Result:
+def evaluate(source: EvaluationSource, truth: Interactions, **settings: Any) -> Result:
     """Run `weft.evaluate` on all processes of torch.distributed and return the result of all users.
 
     All processes must call it, with the same arguments. Each process reads the data and evaluates

@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from weft._input_kinds import NAMED_INPUTS
 from weft.data.evaluation_inputs import EvaluationInputs
@@ -21,6 +21,28 @@ from weft.metrics.registry import find_input_kinds
 if TYPE_CHECKING:
     import torch
 
+    from weft._choices import (
+        Duplicates,
+        EmptyUsers,
+        EstimatorName,
+        ExtraUsers,
+        MissingLists,
+        NegativeSampling,
+        ProfileName,
+        Strategy,
+        Targets,
+        TieRuleName,
+        UnknownItems,
+    )
+    from weft.evaluation.argument_types import (
+        Candidates,
+        EvaluationSource,
+        Features,
+        IdList,
+        Interactions,
+        Labels,
+        Metric,
+    )
     from weft.evaluation.result import Result
 
 
@@ -54,30 +76,30 @@ def _build_inputs(
 
 
 def evaluate(
-    source: Any,
-    truth: Any,
+    source: EvaluationSource,
+    truth: Interactions,
     *,
-    metrics: Any,
+    metrics: Metric | Iterable[Metric],
     top_k: Iterable[int] | int | None = None,
-    train: Any = None,
-    users: Any = None,
-    items: Any = None,
-    user_groups: Any = None,
-    item_clusters: Any = None,
-    item_features: Any = None,
+    train: Interactions | None = None,
+    users: IdList | None = None,
+    items: IdList | None = None,
+    user_groups: Labels | None = None,
+    item_clusters: Labels | None = None,
+    item_features: Features | None = None,
     inputs: Mapping[str, Any] | None = None,
     relevance_threshold: float | None = None,
     implicit: bool = False,
-    mask_seen: bool | str = "auto",
-    targets: str = "all",
-    candidates: Any = "all",
-    ties: str | None = None,
+    mask_seen: bool | Literal["auto"] = "auto",
+    targets: Targets = "all",
+    candidates: Candidates = "all",
+    ties: TieRuleName | None = None,
     seed: int = 0,
-    strategy: str = "full",
+    strategy: Strategy = "full",
     num_negatives: int | None = None,
-    negative_sampling: str | None = None,
+    negative_sampling: NegativeSampling | None = None,
     neg_alpha: float | None = None,
-    estimator: str | None = None,
+    estimator: EstimatorName | None = None,
     gamma: float | None = None,
     per_user: bool = False,
     keep_lists: bool = False,
@@ -86,13 +108,13 @@ def evaluate(
     item_slices: Mapping[str, Any] | None = None,
     exposure: bool = False,
     skill: bool = False,
-    empty_users: str | None = None,
-    missing_lists: str | None = None,
-    extra_users: str | None = None,
-    duplicates: str = "error",
-    unknown_items: str = "error",
+    empty_users: EmptyUsers | None = None,
+    missing_lists: MissingLists | None = None,
+    extra_users: ExtraUsers | None = None,
+    duplicates: Duplicates = "error",
+    unknown_items: UnknownItems = "error",
     feature_separator: str | None = None,
-    profile: str | None = None,
+    profile: ProfileName | None = None,
     batch_size: int | None = None,
     threads: int | None = None,
     device: torch.device | str | None = None,
@@ -282,7 +304,7 @@ def evaluate(
     return run.result()
 
 
-def prepare(truth: Any, **options: Any) -> PreparedEvaluation:
+def prepare(truth: Interactions, **options: Any) -> PreparedEvaluation:
     """Read and check the inputs of an evaluation once, to evaluate many models on them.
 
     The options are those of `weft.evaluate`, all but the source. Every call of

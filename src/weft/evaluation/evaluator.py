@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +36,19 @@ from weft.metrics.declarations import MAX_RATING
 from weft.metrics.profiles import find_profile, spell_out
 from weft.metrics.registry import expand_metrics, find_input_kinds
 from weft.ranking import TieRule
+
+if TYPE_CHECKING:
+    from weft._choices import (
+        EmptyUsers,
+        EstimatorName,
+        ExtraUsers,
+        NanScores,
+        ProfileName,
+        RepeatedUsers,
+        Targets,
+        TieRuleName,
+    )
+    from weft.evaluation.argument_types import Features, Interactions, Labels, Metric
 
 
 class Evaluator(EvaluatorState):
@@ -69,24 +82,24 @@ class Evaluator(EvaluatorState):
 
     def __init__(
         self,
-        metrics: Any,
+        metrics: Metric | Iterable[Metric],
         top_k: Iterable[int] | int | None = None,
         *,
-        train: Any = None,
+        train: Interactions | None = None,
         num_users: int | None = None,
         num_items: int | None = None,
-        user_groups: Any = None,
-        item_clusters: Any = None,
-        item_features: Any = None,
+        user_groups: Labels | None = None,
+        item_clusters: Labels | None = None,
+        item_features: Features | None = None,
         inputs: Mapping[str, Any] | None = None,
         feature_separator: str | None = None,
         relevance_threshold: float | None = None,
         implicit: bool = False,
-        mask_seen: bool | str = "auto",
-        targets: str = "all",
-        ties: str | None = None,
+        mask_seen: bool | Literal["auto"] = "auto",
+        targets: Targets = "all",
+        ties: TieRuleName | None = None,
         seed: int = 0,
-        estimator: str | None = None,
+        estimator: EstimatorName | None = None,
         gamma: float | None = None,
         per_user: bool = False,
         keep_lists: bool = False,
@@ -95,11 +108,11 @@ class Evaluator(EvaluatorState):
         item_slices: Mapping[str, Any] | None = None,
         exposure: bool = False,
         skill: bool = False,
-        empty_users: str | None = None,
-        extra_users: str | None = None,
-        repeated_users: str | None = None,
-        nan_scores: str = "raise",
-        profile: str | None = None,
+        empty_users: EmptyUsers | None = None,
+        extra_users: ExtraUsers | None = None,
+        repeated_users: RepeatedUsers | None = None,
+        nan_scores: NanScores = "raise",
+        profile: ProfileName | None = None,
         threads: int | None = None,
         sync_on_compute: bool = True,
         prefix: str = "",

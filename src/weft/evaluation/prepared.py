@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -21,6 +21,9 @@ from weft.evaluation.runner import EvaluationRun
 from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.declarations import RUN_FACTS
 from weft.metrics.registry import expand_metrics, prototype
+
+if TYPE_CHECKING:
+    from weft.evaluation.argument_types import EvaluationSource
 
 
 class PreparedEvaluation:
@@ -48,7 +51,7 @@ class PreparedEvaluation:
         _expand_metrics(self._settings, self._inputs)
         _ = self._builder.tables
 
-    def evaluate(self, source: Any, *, name: str | None = None) -> Result:
+    def evaluate(self, source: EvaluationSource, *, name: str | None = None) -> Result:
         """Evaluate a model: scores, factors, a callable or lists, as in `weft.evaluate`.
 
         All scores must be of the same users and items; lists name their own. `name` is the name of

@@ -10,7 +10,7 @@ from dataclasses import replace
 from multiprocessing.context import get_spawning_popen
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 import torchmetrics
@@ -44,7 +44,8 @@ except ModuleNotFoundError as error:
 
 __all__ = ["EvaluationCallback"]
 
-STAGES = ("val", "test")
+Stage = Literal["val", "test"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
 _UPDATE_ARGUMENTS = ("preds", "target", "user_indices", "items")  # of Evaluator.update
 _STEP_METHODS = {"val": "validation_step", "test": "test_step"}
 Inputs = Callable[[LightningModule, Any], Mapping[str, Any]]
@@ -77,7 +78,7 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         self,
         evaluator: Evaluator,
         *,
-        stages: Iterable[str] | str = STAGES,
+        stages: Iterable[Stage] | Stage = STAGES,
         inputs: Inputs | None = None,
         prog_bar: Iterable[str] | str = (),
         log_std_errors: bool = False,

@@ -7,7 +7,7 @@ The names are those of sequential recommenders; the values equal HitRate, nDCG a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -19,6 +19,9 @@ from weft.errors import InputError, SettingError, check_int, setting_ref
 from weft.metrics.base.batch_checks import check_batch, is_integer
 from weft.metrics.base.stateful import TORCHMETRICS_SETTINGS, Bounds, StatefulMetric
 from weft.ranking import MaskedScores, TieRule
+
+if TYPE_CHECKING:
+    from weft._choices import TieRuleName
 
 # Tensor functions with a result of the same ranks, moved, reshaped, selected or joined. The last
 # two receive the ranks of other processes.
@@ -84,7 +87,7 @@ def get_topk_ranks(
     target: Tensor,
     topk: int,
     *,
-    ties: str = "index",
+    ties: TieRuleName = "index",
     seed: int = 0,
     user_indices: Tensor | None = None,
 ) -> Tensor:

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.data.forks import check_fork
 from weft.errors import (
@@ -32,15 +32,18 @@ from weft.statistics.resampled_difference import ResampledDifference
 from weft.statistics.significance_tests import ALTERNATIVES, TESTS, UNDIRECTED, UNPAIRED
 from weft.statistics.user_tests import build_rows, run_tests
 
+if TYPE_CHECKING:
+    from weft._choices import Alternative, CorrectionFamily, CorrectionName, TestName
+
 
 def compare(
     results: Sequence[Result] | Mapping[str, Result],
     *,
     metrics: str | Sequence[str] | None = None,
-    tests: str | Sequence[str] | None = None,
-    correction: str = "holm",
-    family: str = "metric",
-    alternative: str = "two-sided",
+    tests: TestName | Sequence[TestName] | None = None,
+    correction: CorrectionName = "holm",
+    family: CorrectionFamily = "metric",
+    alternative: Alternative = "two-sided",
     alpha: float = 0.05,
     resamples: int = 10_000,
     seed: int = 0,

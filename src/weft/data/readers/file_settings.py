@@ -10,6 +10,7 @@ from weft._choices import MATRIX_SUFFIXES, FileFormat, IdType, choices
 from weft.data.readers.roles import MAIN_ROLES, ROLES
 from weft.errors import SettingError, check_choice, did_you_mean, setting_ref
 
+_FORMATS = choices(FileFormat)
 SPACES = " "  # any number of spaces and tabs
 _SEPARATOR_NAMES = {
     "tab": "\t",
@@ -23,7 +24,7 @@ _SEPARATOR_NAMES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class File:
     """A file, a folder of part files or a pattern such as `recs/*.csv`, and how to read it.
 
@@ -50,32 +51,37 @@ class File:
     """
 
     path: Path
-    format: str | None = None
-    separator: str | None = None
-    header: bool | None = None
-    columns: Mapping[str, str | int] = field(default_factory=dict)
-    ids: str = "auto"
+    format: FileFormat | None
+    separator: str | None
+    header: bool | None
+    columns: Mapping[str, str | int]
+    ids: IdType
     # The path as it was given: pathlib drops a slash of URLs.
-    address: str = field(default="", init=False, repr=False, compare=False)
+    address: str = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.path, (str, Path)) or not str(self.path):
+    def __init__(
+        self,
+        path: str | Path,
+        format: FileFormat | None = None,  # noqa: A002
+        separator: str | None = None,
+        header: bool | None = None,
+        columns: Mapping[str, str | int] | None = None,
+        ids: IdType = "auto",
+    ) -> None:
+        if not isinstance(path, (str, Path)) or not str(path):
             raise SettingError(
-                f"{setting_ref('path', self.path)}; expected the path of a file, a folder or a "
-                "pattern."
+                f"{setting_ref('path', path)}; expected the path of a file, a folder or a pattern."
             )
-        if self.header is not None and not isinstance(self.header, bool):
-            raise SettingError(
-                f"{setting_ref('header', self.header)}; it must be True, False or None."
-            )
-        self._set("address", str(self.path))
-        self._set("path", Path(self.path))
-        self._set("ids", check_choice("ids", self.ids, choices(IdType)))
-        if self.format is not None:
-            self._set("format", check_choice("format", self.format, choices(FileFormat)))
-        if self.separator is not None:
-            self._set("separator", _check_separator(self.separator))
-        self._set("columns", _check_columns(self.columns))
+        if header is not None and not isinstance(header, bool):
+            raise SettingError(f"{setting_ref('header', header)}; it must be True, False or None.")
+        self._set("address", str(path))
+        self._set("path", Path(path))
+        is_open = format is None
+        self._set("format", None if is_open else check_choice("format", format, _FORMATS))
+        self._set("separator", None if separator is None else _check_separator(separator))
+        self._set("header", header)
+        self._set("columns", {} if columns is None else _check_columns(columns))
+        self._set("ids", check_choice("ids", ids, choices(IdType)))
 
     @property
     def is_declared_table(self) -> bool:

@@ -194,7 +194,7 @@ class RayJob:
         if isinstance(data, DriverInput):
             data = data.collect(collect_dataset)
         if isinstance(data, (str, Path)):
-            data = File(data)  # type: ignore[arg-type]
+            data = File(data)
         paths = []
         if isinstance(data, File) and not needs_order:
             paths = find_parquet_files(data, argument)

@@ -197,7 +197,7 @@ class SparkReader:
             return _OpenedInput(data, argument, files=find_local_files(data))
         if not isinstance(data, (str, Path, File)):
             return None
-        file = data if isinstance(data, File) else File(data)  # type: ignore[arg-type]
+        file = data if isinstance(data, File) else File(data)
         where = f"{argument} ({file.address})"
         if isinstance(data, str) and self._is_table(data):
             frame = self.spark.table(data)

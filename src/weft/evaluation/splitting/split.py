@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 import polars as pl
@@ -20,6 +20,17 @@ from weft.evaluation.splitting.split_input import SplitInput, filter_rows, open_
 from weft.evaluation.splitting.split_rows import SplitRows, read_rows
 from weft.evaluation.splitting.split_settings import SplitSettings
 
+if TYPE_CHECKING:
+    from weft._choices import (
+        ColdIds,
+        RepeatedPairs,
+        SplitFormat,
+        SplitMethod,
+        SplitScope,
+        TimeTies,
+    )
+    from weft.evaluation.argument_types import Moment, Table
+
 Mask = NDArray[np.bool_]
 _DROPPED = -1  # in the place of a part
 
@@ -29,19 +40,19 @@ class SplitOptions(TypedDict, total=False):
 
     test_share: float | None
     validation_share: float | None
-    test_from: Any
-    validation_from: Any
+    test_from: Moment | None
+    validation_from: Moment | None
     n: int | None
     validation_n: int | None
     folds: int | None
-    per: str | None
-    ties: str | None
-    duplicates: str
+    per: SplitScope | None
+    ties: TimeTies | None
+    duplicates: RepeatedPairs
     min_user_interactions: int
     min_item_interactions: int
     core: bool
-    cold_users: str
-    cold_items: str
+    cold_users: ColdIds
+    cold_items: ColdIds
     seed: int
 
 
@@ -117,7 +128,9 @@ class Split:
         """The folds; empty for other methods."""
         return tuple(SplitFold(self, number + 1) for number in range(self.settings.folds or 0))
 
-    def scan(self, part: str, *, fold: int | None = None) -> pl.LazyFrame:
+    def scan(
+        self, part: Literal["train", "validation", "test"], *, fold: int | None = None
+    ) -> pl.LazyFrame:
         """Return a part as a polars query, for data that do not fit into memory.
 
         `part` is "train", "validation" or "test", `fold` the number of a fold from 1 on.
@@ -135,7 +148,7 @@ class Split:
         self,
         folder: str | Path,
         *,
-        format: str | None = None,  # noqa: A002
+        format: SplitFormat | None = None,  # noqa: A002
         overwrite: bool = False,
     ) -> list[Path]:
         """Write all parts and the manifest to a folder, or nothing; return the paths.
@@ -148,7 +161,7 @@ class Split:
         return save_split(self, folder, format_=format, overwrite=overwrite)
 
 
-def split(data: Any, method: str, **options: Unpack[SplitOptions]) -> Split:
+def split(data: Table, method: SplitMethod, **options: Unpack[SplitOptions]) -> Split:
     """Split interactions into train, validation and test.
 
     `data` is a path, a `weft.File`, or a polars or pandas frame with the columns user, item and,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from weft._choices import EmptyUsers, NanScores, choices
+from weft._choices import EmptyUsers, NanScores, TieRuleName, choices
 from weft._input_kinds import InputKind
 from weft.batch.batch import Batch, BatchInputs, RankingOptions
 from weft.batch.blocks import MetricBlock, block_arguments
@@ -118,10 +118,10 @@ class BaseMetric(RelevanceHelpers, StatefulMetric, metaclass=MetricType):
         self,
         *,
         relevance_threshold: float | None = None,
-        ties: str = "index",
+        ties: TieRuleName = "index",
         seed: int = 0,
-        empty_users: str = "skip",
-        nan_scores: str = "raise",
+        empty_users: EmptyUsers = "skip",
+        nan_scores: NanScores = "raise",
         **torchmetrics_settings: Any,
     ) -> None:
         if torchmetrics_settings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     from weft.statistics.experiment.runs import Run
 
-RUN_TESTS = ("hierarchical", "corrected_t", "seeds_t")
+RunTestName = Literal["hierarchical", "corrected_t", "seeds_t"]
+RUN_TESTS = choices(RunTestName)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,8 +103,8 @@ class RunTestSettings:
     `tests`, the first two are run on the runs that allow them, and the third where neither is.
     """
 
-    tests: Sequence[str] | str | None = None
-    correction: str = "holm"
+    tests: Sequence[RunTestName] | RunTestName | None = None
+    correction: CorrectionName = "holm"
     alpha: float = 0.05
     resamples: int = 2000
     seed: int = 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,8 +11,18 @@ from weft.statistics.sampling_theory.moments import NegativeDraws, sampled_momen
 from weft.statistics.sampling_theory.rank_formulas import RankFormulas
 from weft.statistics.sampling_theory.ranked_users import RankedUsers
 
+if TYPE_CHECKING:
+    from weft._choices import EstimatorName
+    from weft.evaluation.argument_types import ItemCounts, Metric, UserRanks
 
-def exact(ranks: Any, *, num_items: Any, metrics: Any, top_k: Any = None) -> dict[str, float]:
+
+def exact(
+    ranks: UserRanks,
+    *,
+    num_items: ItemCounts,
+    metrics: Metric | Iterable[Metric],
+    top_k: Iterable[int] | int | None = None,
+) -> dict[str, float]:
     """Return the metrics of the full ranking, by name.
 
     >>> import weft
@@ -24,14 +35,14 @@ def exact(ranks: Any, *, num_items: Any, metrics: Any, top_k: Any = None) -> dic
 
 
 def expected(
-    ranks: Any,
+    ranks: UserRanks,
     *,
-    num_items: Any,
+    num_items: ItemCounts,
     num_negatives: int,
-    metrics: Any,
-    top_k: Any = None,
+    metrics: Metric | Iterable[Metric],
+    top_k: Iterable[int] | int | None = None,
     replacement: bool = False,
-    estimator: str | None = None,
+    estimator: EstimatorName | None = None,
     gamma: float | None = None,
 ) -> dict[str, float]:
     """Return the exact means of the sampled metrics over all draws, by name.
@@ -53,14 +64,14 @@ def expected(
 
 
 def deviation(
-    ranks: Any,
+    ranks: UserRanks,
     *,
-    num_items: Any,
+    num_items: ItemCounts,
     num_negatives: int,
-    metrics: Any,
-    top_k: Any = None,
+    metrics: Metric | Iterable[Metric],
+    top_k: Iterable[int] | int | None = None,
     replacement: bool = False,
-    estimator: str | None = None,
+    estimator: EstimatorName | None = None,
     gamma: float | None = None,
 ) -> dict[str, float]:
     """Return the exact standard deviations of the sampled metrics over all draws, by name.

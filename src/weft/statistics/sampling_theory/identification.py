@@ -24,6 +24,9 @@ from weft.statistics.sampling_theory.ranked_users import RankedUsers
 if TYPE_CHECKING:
     import polars as pl
 
+    from weft._choices import EstimatorName
+    from weft.evaluation.argument_types import ItemCounts, Metric, UserRanks
+
 _CONSTRAINTS = 100  # positions at which distribution functions are compared
 _GRID_STEPS = 400  # of the grid of ranks
 _ROUNDING = 1e-12  # differences up to this count as equal
@@ -96,13 +99,13 @@ class Identification:
 
 
 def is_identified(
-    models: Mapping[str, Any],
+    models: Mapping[str, UserRanks],
     *,
-    metric: Any,
-    num_items: Any,
+    metric: Metric,
+    num_items: ItemCounts,
     num_negatives: int,
     replacement: bool = False,
-    estimator: str | None = None,
+    estimator: EstimatorName | None = None,
     gamma: float | None = None,
     confidence: float = 0.95,
 ) -> Identification:
@@ -222,9 +225,9 @@ def _probability_above_zero(mean: float, deviation: float) -> float:
 
 
 def is_identified_from_sample(
-    models: Mapping[str, Any],
+    models: Mapping[str, UserRanks],
     *,
-    metric: Any,
+    metric: Metric,
     num_items: int,
     num_negatives: int,
     replacement: bool = False,
