@@ -261,7 +261,7 @@ def test_reads_ray_datasets(files):
     result = on_ray.evaluate(lists, truth, items=items, name="lists", **settings)
     assert_same(result, weft.evaluate(LISTS, TRUTH, items=range(ITEMS), name="lists", **settings))
     with pytest.raises(
-        InputError, match=r"source \(a Ray Dataset\) has the columns .* neither scores nor ranks"
+        InputError, match=r"source \(a Ray Dataset\) has the columns .* without scores or ranks"
     ):
         on_ray.evaluate(lists.drop_columns(["score"]), truth, **settings)
 
@@ -387,7 +387,7 @@ def test_errors_match_one_process(files, tmp_path):
     here = _message(lambda: weft.evaluate(mixed, TRUTH, metrics="nDCG@3"))
     assert here == _message(lambda: on_ray.evaluate(mixed, TRUTH, metrics="nDCG@3"))
     LISTS.with_columns(pl.col("user").cast(pl.Float64)).write_parquet(tmp_path / "floats.parquet")
-    assert "holds Float64; user ids are integers or strings" in _message(
+    assert "has the type Float64; user ids are integers or strings" in _message(
         lambda: on_ray.evaluate(tmp_path / "floats.parquet", TRUTH, metrics="nDCG@3")
     )
     LISTS.with_columns(pl.when(pl.col("user") != 7).then("user").alias("user")).write_parquet(

@@ -376,7 +376,7 @@ def test_rejects_unsupported_settings(spark, sent, tmp_path):
         (
             lists.selectExpr("user", "item", "'high' score"),
             truth,
-            "the column 'score' holds string; scores must be numbers",
+            "the column 'score' has the type string; scores must be numbers",
         ),
         (
             lists.selectExpr("user", "array(item) a", "array(score) b"),
@@ -407,7 +407,7 @@ def test_rejects_unsupported_settings(spark, sent, tmp_path):
         ({"candidates": "colder"}, "candidates is 'colder', which is neither a table"),
         (
             {"user_groups": lists.selectExpr("user", "date'2020-01-01' label")},
-            "holds date; labels are strings or numbers",
+            "has the type date; labels are strings or numbers",
         ),
     ]:
         with pytest.raises((InputError, SettingError), match=re.escape(message)):
