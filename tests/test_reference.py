@@ -13,6 +13,7 @@ import typer
 
 import weft
 from weft import cli
+from weft.evaluation import argument_types
 from weft.metrics.registry import built_in_metrics
 
 ROOT = Path(__file__).parents[1]
@@ -97,6 +98,26 @@ def test_public_names_have_one_entry(name):
     assert len(entries) == 1, f"{name} needs one entry in docs/reference/api, has {entries}"
 
 
+def is_exception(value):
+    return isinstance(value, type) and issubclass(value, Exception)
+
+
+def test_types_of_signatures_have_entries():
+    page = (ROOT / "docs/reference/api/types.md").read_text(encoding="utf-8")
+    assert page.count("<!-- generated: choice types -->") == 1
+    entries = re.findall(r"^```\{py:type\} (\w+)$", page, re.M)
+    aliases = re.findall(r"^(\w+): TypeAlias", inspect.getsource(argument_types), re.M)
+    written = " ".join(
+        str(parameter.annotation)
+        for name in PUBLIC
+        if callable(resolve(name)) and not is_exception(resolve(name))
+        for parameter in inspect.signature(resolve(name)).parameters.values()
+    )
+    used = {name for name in aliases if re.search(rf"\b{name}\b", written)}
+    parts = {"Array", "Moment", "Table"}  # of other types, and in options of weft.split
+    assert set(entries) == used | parts <= set(aliases)
+
+
 # Names without an example in their docstring: errors other than their base, of which the messages
 # are the documentation; constants; and functions that need a running service or another framework,
 # which have examples in the guide.
@@ -117,8 +138,7 @@ WITHOUT_EXAMPLE = {
 
 def is_exempt(name):
     value = resolve(name)
-    is_error = isinstance(value, type) and issubclass(value, Exception)
-    return name in WITHOUT_EXAMPLE or (is_error and value is not weft.WeftError)
+    return name in WITHOUT_EXAMPLE or (is_exception(value) and value is not weft.WeftError)
 
 
 @pytest.mark.parametrize("name", [name for name in PUBLIC if not is_exempt(name)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+import choice_types
 import command_reference
 import metric_classes
 import settings_reference
@@ -15,6 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 GENERATORS = {
+    "choice types": choice_types.render,
     "commands": command_reference.render,
     "metric classes": metric_classes.render,
     "settings": settings_reference.render,
