@@ -8,8 +8,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sphinx.application import Sphinx
-
 import weft
 
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
@@ -24,6 +22,7 @@ extensions = [
     "docstrings",
     "generated",
     "mathml",
+    "metric_families",
     "search_terms",
     "myst_nb",
     "sphinx.ext.autodoc",
@@ -64,18 +63,3 @@ html_copy_source = False
 html_show_sourcelink = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
-
-
-def _append_metric_pages(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Add the pages of the metrics to the navigation; the index itself is read on GitHub, too."""
-    if docname == "metrics/README":
-        names = sorted(
-            (path.stem for path in Path(__file__).parent.glob("metrics/*.md")), key=str.casefold
-        )
-        pages = "\n".join(name for name in names if name != "README")
-        source[0] += f"\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
-
-
-def setup(app: Sphinx) -> None:
-    """Connect the functions above."""
-    app.connect("source-read", _append_metric_pages)
