@@ -26,6 +26,7 @@ from weft.report.charts import KINDS, Figure, figure, figures, model_colours
 from weft.report.charts.canvas import Canvas
 from weft.report.charts.label_layout import LINE_PIXELS, spread_labels
 from weft.report.charts.phrases import short_number, short_percent
+from weft.report.charts.short_labels import distinct_labels, text_pixels
 from weft.report.charts.theme import (
     COLOURS,
     DIVERGING,
@@ -369,6 +370,53 @@ def test_does_not_interpret_names(kind):
     assert not everything(chart, "url") and not everything(chart, "signal")
 
 
+LONG = "two_tower_transformer_v2_final_2026-11-01_{}_negatives"
+LONG_NAMES = [LONG.format("large"), LONG.format("small")]
+
+
+@pytest.mark.parametrize("width", [340, 1100])
+@pytest.mark.parametrize("kind", KINDS)
+def test_long_names_have_different_labels(kind, width):
+    """Vega marks a text that it cuts with "…" at the end, where these names differ."""
+    chart = spec(subject_of(*LONG_NAMES), kind)
+    svg = ElementTree.fromstring(vl_convert.vegalite_to_svg(chart | {"width": width}))
+    texts = [node.text for node in svg.iter() if node.tag.endswith("text") and node.text]
+    assert not [text for text in texts if text.endswith("…")]
+    for size in ("large", "small"):
+        assert any(f"{size}_negatives" in text for text in texts), texts
+    sizes = [float(node.get("font-size", "12").removesuffix("px")) for node in svg.iter()]
+    assert min(sizes) >= 9
+
+
+@given(
+    st.lists(st.text("ab_-W推 ", min_size=1, max_size=60), min_size=1, max_size=6, unique=True),
+    st.integers(80, 300),
+)
+def test_different_names_have_different_labels(names, pixels):
+    labels = distinct_labels(names, pixels)
+    assert len(set(labels.values())) == len(names)
+    for name, label in labels.items():
+        assert text_pixels(label) <= pixels + 1
+        assert label == name or text_pixels(name) > pixels
+
+
+def test_labels_show_the_part_in_which_names_differ():
+    names = [f"run_{rate}_of_the_model_with_one_end_of_its_name" for rate in ("lr0.01", "lr0.02")]
+    assert [*distinct_labels(names, 110).values()] == ["…lr0.01…", "…lr0.02…"]
+    taken = distinct_labels(["A" * 90, "A" * 91], 120)
+    assert len(set(taken.values())) == 2 and taken["A" * 91].endswith(" (2)")
+
+
+def test_pairs_of_long_names_have_different_options():
+    names = [*LONG_NAMES, LONG.format("no")]
+    pairs = next(one for one in figures(subject_of(*names)) if one.kind == "differences")
+    options = {pair for pair, *_ in pairs.texts}
+    assert len(options) == 3 and all(len(option) < 75 for option in options)
+    assert {name for name in names if any(name in text for text in pairs.texts.values())} == {
+        *names
+    }
+
+
 def test_shows_blank_names():
     texts = "".join(
         node.text or ""
@@ -574,10 +622,11 @@ def test_cutoffs_text_names_the_leader():
     at10 = {model: THREE.results[model]["nDCG@10"] for model in THREE.models}
     first, second, third = sorted(at10, key=lambda model: -at10[model])
     said = (
-        f"{first} leads with {short_number(at10[first])}, {second} has "
-        f"{short_number(at10[second])}, {third} has {short_number(at10[third])}."
+        f"{first} leads with {short_number(at10[first])}, followed by {second} with "
+        f"{short_number(at10[second])} and {third} with {short_number(at10[third])}."
     )
-    assert one.text == f"nDCG at k = 1, 5, 10, 20 for 3 models: at k = 10 {said}"
+    opening = "nDCG at k = 1, 5, 10, 20: one line per model, with 95% intervals as bands."
+    assert one.text == f"{opening} At k = 10, {said}"
     assert one.table.columns == [
         "metric",
         "cut-off",
@@ -591,7 +640,8 @@ def test_cutoffs_text_names_the_leader():
 
 
 def test_values_are_sorted_by_direction():
-    (rows,) = figure(THREE, "values", metric="ARP@10").chart.to_dict()["datasets"].values()
+    datasets = figure(THREE, "values", metric="ARP@10").chart.to_dict()["datasets"].values()
+    (rows,) = (rows for rows in datasets if "rank" in rows[0])
     assert rows[0]["metric"] == "ARP@10 (lower is better)"
     assert rows[0]["model"] == ["als", "knn", "pop"] and rows[0]["value"] == [110.0, 120.0, 130.0]
 
@@ -739,7 +789,7 @@ def test_gains_match_the_means_of_groups():
     frames = [THREE.results[model].per_user["nDCG@10"].to_numpy() for model in ("als", "pop")]
     apart, labels = frames[0] - frames[1], THREE.results["als"].user_labels
     assert table["by"].unique(maintain_order=True).to_list() == [
-        "interactions",
+        "train interactions",
         "user group",
         "age",
     ]
@@ -750,7 +800,7 @@ def test_gains_match_the_means_of_groups():
                 inside
             )
     activity = labels["activity"].to_numpy()
-    quarters = table.filter(pl.col("by") == "interactions")
+    quarters = table.filter(pl.col("by") == "train interactions")
     assert quarters["users"].sum() == USERS and len(quarters) == 4
     for row in quarters.iter_rows(named=True):
         low, high = map(int, row["group"].split(" to "))
@@ -850,7 +900,9 @@ def test_slices_have_their_users_and_values():
     assert one.table.filter((pl.col("model") == "knn") & (pl.col("group") == "young"))[
         "value"
     ].to_list() == pytest.approx([0.11])
-    assert "Highest: 0.120 for age young with pop; lowest: 0.000 for age old with als." in one.text
+    assert (
+        "Highest: 0.120 (age: young, model: pop); lowest: 0.000 (age: old, model: als)." in one.text
+    )
     texts = {node.text for node in drawn(one.chart.to_dict()).iter()}
     assert {"7 users", "8 users", "0.110"} <= texts
 

@@ -101,6 +101,7 @@ def bias(
     layout = _select_layout(context, canvas, metric, model)
     rows = [row for name in layout.disparities for row in _place_rows(layout, name)]
     labels = _group_labels(layout) if layout.selects_model else [row.to_label() for row in rows]
+    labels = marks.shorten_row_labels(labels)
     selects = [layout.metric_select, layout.model_select]
     title = "Bias disparity by user group and item cluster"
     if not selects[0].is_shown:
@@ -254,8 +255,9 @@ def _build_layers(
             shade="isValid(datum.value) ? clamp(datum.distance / datum.limit, -1, 1) : null"
         )
     )
-    width = marks.label_width(label["label"] for label in labels if not label["head"])
+    width = marks.label_width(labels)
     heatmap = heatmap_layers(
+        canvas,
         base,
         layout.clusters,
         _count_rows(labels),
@@ -271,7 +273,7 @@ def _build_layers(
         ),
     )
     selects = [] if layout.selects_model else [layout.metric_select]
-    return heatmap + marks.row_labels(canvas.chart(labels, *selects), width)
+    return heatmap + marks.row_labels(canvas.chart(labels, *selects))
 
 
 def _describe(layout: _Layout) -> Texts:
@@ -292,10 +294,10 @@ def _describe_cells(label: str, disparity: _Disparity) -> str:
 
     def name(labels: tuple[str, ...], model: str) -> str:
         group, cluster = map(display_name, labels)
-        return f"{group} and {cluster} with {display_name(model)}"
+        return f"{group} and {cluster}, model: {display_name(model)}"
 
     return (
-        f"{label} by user group and item cluster. {describe_extremes(values, name)} Orange is "
-        "above neutral, blue below; the colour scale is logarithmic: half and double are equally "
-        "dark."
+        f"{label} of each user group (row) and item cluster (column). Orange is above neutral, "
+        "blue is below. The colours are logarithmic: half and double are equally dark. "
+        f"{describe_extremes(values, name)}"
     )

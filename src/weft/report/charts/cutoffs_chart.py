@@ -14,7 +14,12 @@ from weft.evaluation.metric_value import MetricValue
 from weft.report.charts import marks, selection
 from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
 from weft.report.charts.label_layout import spread_labels
-from weft.report.charts.phrases import count_models, describe_ranking, direction_suffix
+from weft.report.charts.phrases import (
+    describe_grey,
+    describe_intervals,
+    describe_ranking,
+    direction_suffix,
+)
 from weft.report.charts.selection import Values
 from weft.report.charts.theme import coloured_models, display_name
 from weft.report.context import USUAL_CUTOFF, ReportContext
@@ -143,7 +148,8 @@ def _build_layers(
     context: ReportContext, canvas: Canvas, select: SelectBox, lines: list[_MetricLines]
 ) -> list[Layer]:
     """Return bands, lines, points and the names at the ends of the lines."""
-    x = _cutoff_axis(sorted({k for line in lines for k in line.cutoffs}))
+    names = marks.name_labels(coloured_models(context))
+    x = _cutoff_axis(sorted({k for line in lines for k in line.cutoffs}), names.pixels)
     scale = alt.Scale(zero=False)
     y = alt.Y("value:Q", scale=scale, title=None)
     colour = marks.model_colour(context)
@@ -155,7 +161,8 @@ def _build_layers(
         .transform_filter("isValid(datum.value)")
     )
     bands = marks.add_interval_ends(base.transform_filter("datum.own"), "low", "high", "value")
-    labels = [row for line in lines for row in line.to_label_rows(canvas.height or _HEIGHT)]
+    rows = [row for line in lines for row in line.to_label_rows(canvas.height or _HEIGHT)]
+    labels = names.look_up(canvas, canvas.chart(rows, select), "model")
     return [
         bands.mark_area(opacity=0.14).encode(
             x=x, y=alt.Y("from:Q", scale=scale, title=None), y2="to:Q", color=colour
@@ -169,14 +176,15 @@ def _build_layers(
             shape=marks.model_shape(context),
             tooltip=marks.tooltips("model:N", "metric:N", "k:Q", "value:Q", *marks.INTERVAL_FIELDS),
         ),
-        marks.end_labels(
-            canvas.chart(labels, select), x, alt.Y("at:Q", scale=scale, title=None), colour
-        ),
+        marks.end_labels(labels, x, alt.Y("at:Q", scale=scale, title=None), colour),
     ]
 
 
-def _cutoff_axis(cutoffs: list[int]) -> alt.X:
-    """Return the horizontal axis, logarithmic if the cut-offs differ widely."""
+def _cutoff_axis(cutoffs: list[int], label_pixels: str) -> alt.X:
+    """Return the horizontal axis, logarithmic if the cut-offs differ widely.
+
+    The room at its right, for the names of models, is given as an expression.
+    """
     is_log = len(cutoffs) > 2 and cutoffs[-1] >= 8 * cutoffs[0]
     kind: Literal["log", "linear"] = "log" if is_log else "linear"
     scale = alt.Scale(
@@ -184,7 +192,7 @@ def _cutoff_axis(cutoffs: list[int]) -> alt.X:
         zero=alt.Undefined if is_log else False,
         nice=False,
         padding=10,
-        range=marks.range_with_margins(),
+        range=marks.range_with_margins(label_pixels),
     )
     axis = alt.Axis(values=cutoffs, grid=False, format="d", title="cut-off k", titleAnchor="start")
     return alt.X("k:Q", scale=scale, axis=axis)
@@ -192,8 +200,9 @@ def _cutoff_axis(cutoffs: list[int]) -> alt.X:
 
 def _describe(context: ReportContext, metric: str, by_cutoff: _ByCutoff) -> str:
     k = USUAL_CUTOFF if USUAL_CUTOFF in by_cutoff else max(by_cutoff)
-    cutoffs = ", ".join(map(str, by_cutoff))
+    values = (value for models in by_cutoff.values() for value in models.values())
     return (
-        f"{metric} at k = {cutoffs} for {count_models(context)}: at k = {k} "
-        f"{describe_ranking(by_cutoff[k])}."
+        f"{metric} at k = {', '.join(map(str, by_cutoff))}: one line per model"
+        f"{describe_intervals(values, 'bands')}. At k = {k}, {describe_ranking(by_cutoff[k])}."
+        f"{describe_grey(context)}"
     )

@@ -39,9 +39,9 @@ def differences(
     """
     found, _ = select_differences("differences", context, canvas, pair, metric)
     selects = difference_selects(found)
-    layers = _build_layers(context, canvas, selects, [_to_row(one) for one in found])
+    layers = _build_layers(context, canvas, selects, found)
     remark = ", not adjusted for the number of pairs" if len(context.models) > 2 else ""
-    texts: Texts = {(one.pair, one.value.name): _describe(one, remark) for one in found}
+    texts: Texts = {(one.option, one.value.name): _describe(one, remark) for one in found}
     title = f"{found[0].value.name} differences per user: {found[0].pair}"
     if any(select.is_shown for select in selects):
         title = "Differences per user"
@@ -75,7 +75,8 @@ def _to_row(one: UserDifferences) -> dict[str, Any]:
     )
     return (
         one.key
-        | {"left": one.left, "right": one.right, "word": one.adjective, "axis": one.axis}
+        | {"left": one.left, "right": one.right, "word": one.adjective}
+        | {"models": one.pair, "axis": one.axis}
         | dict(zip(("less", "same", "more"), one.counts))
         | {"mean": mean, "low": low, "high": high}
         | {"text": f"mean {short_number(mean, '+')}{interval}"}
@@ -92,16 +93,19 @@ def _to_table(one: UserDifferences) -> list[dict[str, Any]]:
     bins = [(edges[at], edges[at + 1], counts[at]) for at in np.flatnonzero(counts)]
     bins.append((0.0, 0.0, one.counts[1]))
     return [
-        one.key | {"difference from": float(start), "to": float(end), "users": int(count)}
+        one.names | {"difference from": float(start), "to": float(end), "users": int(count)}
         for start, end, count in sorted(bins)
     ]
 
 
 def _build_layers(
-    context: ReportContext, canvas: Canvas, selects: Sequence[SelectBox], rows: list[dict[str, Any]]
+    context: ReportContext,
+    canvas: Canvas,
+    selects: Sequence[SelectBox],
+    found: Sequence[UserDifferences],
 ) -> list[Layer]:
     """Return the histogram with the mean, the bar above it, and the caption of the axis."""
-    base = canvas.chart(rows, *selects)
+    base = canvas.chart([_to_row(one) for one in found], *selects)
     colour = marks.model_colour(context, [("", EQUAL)], field="who:N")
     bins = base.transform_flatten(["from", "users"]).transform_calculate(
         to="datum['from'] + datum.wide",
@@ -109,9 +113,9 @@ def _build_layers(
     )
     x = alt.X("from:Q", axis=alt.Axis(title=None, grid=False), scale=alt.Scale(nice=False))
     y_scale = alt.Scale(range=[alt.ExprRef("height"), _HEAD_PIXELS])
-    y = alt.Y("users:Q", scale=y_scale, axis=alt.Axis(title=None, format=",d", tickMinStep=1))
+    y = alt.Y("users:Q", scale=y_scale, axis=alt.Axis(title="users", format=",d", tickMinStep=1))
     full_height = {"y": alt.value(_HEAD_PIXELS), "y2": alt.value(alt.ExprRef("height"))}
-    names = (("pair:N", "models"), "metric:N")
+    names = ("models:N", "metric:N")
     bin_tooltip = marks.tooltips(*names, ("from:Q", "difference from"), "to:Q", "users:Q")
     mean_tooltip = marks.tooltips(*names, ("mean:Q", "mean difference"), *marks.INTERVAL_FIELDS)
     zero = canvas.chart([{"at": 0}])
@@ -131,12 +135,13 @@ def _build_layers(
             x="mean:Q", y=alt.value(_HEAD_PIXELS), text="text:N"
         ),
     )
-    return [histogram, alt.layer(*_build_share_bar(base, colour)), marks.axis_caption(base, "axis")]
+    shares = found[0].labels.look_up(canvas, _add_shares(base), "who")
+    share_bar = alt.layer(*_build_share_bar(shares, colour))
+    return [histogram, share_bar, marks.axis_caption(base, "axis")]
 
 
-def _build_share_bar(base: Layer, colour: alt.Color) -> list[Layer]:
+def _build_share_bar(shares: Layer, colour: alt.Color) -> list[Layer]:
     """Return a bar of the users below 0, at 0 and above 0, with their numbers."""
-    shares = _add_shares(base)
     x = alt.X("begin:Q", axis=None, scale=alt.Scale(domain=[0, 1], nice=False))
     tooltip = marks.tooltips(("name:N", "model"), ("users_text:N", "users"))
     bar = shares.mark_bar(height=10, stroke=PAPER)
@@ -146,11 +151,13 @@ def _build_share_bar(base: Layer, colour: alt.Color) -> list[Layer]:
     for side, align, position in sides:
         share = shares.transform_filter(f"datum.side === '{side}'")
         x_value = alt.value(alt.ExprRef(position))
-        limit = alt.ExprRef("width / 2 - 28")
-        name = share.mark_text(align=align, limit=limit, fontWeight="bold")
-        number = share.mark_text(align=align, color=MUTED)
-        layers.append(name.encode(x=x_value, y=alt.value(6), text="name:N", tooltip=tooltip))
-        layers.append(number.encode(x=x_value, y=alt.value(21), text="users_text:N"))
+        text = alt.ExprRef(f"datum.who === '' ? 'equal' : {marks.LABEL_TEXT}")
+        name = share.mark_text(align=align, text=text, fontWeight="bold")
+        words = f"datum.who === '' || {marks.NARROW} ? '' : datum.word + ' for '"
+        number_text = alt.ExprRef(f"({words}) + datum.users_text")
+        number = share.mark_text(align=align, color=MUTED, text=number_text)
+        layers.append(name.encode(x=x_value, y=alt.value(6), tooltip=tooltip))
+        layers.append(number.encode(x=x_value, y=alt.value(21)))
     return layers
 
 
@@ -173,11 +180,9 @@ def _add_shares(base: Layer) -> Layer:
         .transform_calculate(
             form="datum.percent > 0 && datum.percent < 1 || datum.percent > 99 && datum.percent < "
             "100 ? '.1f' : '.0f'",
-            before="datum.who === '' ? '' : datum.word + ' for '",
         )
         .transform_calculate(
-            users_text="datum.before + format(datum.count, ',') + ' (' + format(datum.percent, "
-            "datum.form) + '%)'"
+            users_text="format(datum.count, ',') + ' (' + format(datum.percent, datum.form) + '%)'"
         )
     )
 
@@ -186,9 +191,13 @@ def _describe(one: UserDifferences, remark: str) -> str:
     total = len(one.differences)
     left, ties, right = (f"{count:,} ({short_percent(count, total)})" for count in one.counts)
     mean, low, high = (short_number(value, "+") for value in mean_interval(one.differences))
-    interval = "" if low == "undefined" else f" (95% interval {low} to {high}{remark})"
+    edges, _ = _histogram(one.differences)
+    is_clipped = np.abs(one.differences).max() > edges[-1] * (1 + 1e-9)
+    outer = " The outermost bars include all larger differences." if is_clipped else ""
+    interval = "" if low == "undefined" else f" (grey band: 95% interval {low} to {high}{remark})"
     return (
-        f"Differences in {one.value.name} ({one.subtraction}) of {count_users(total)}: {one.right} "
-        f"is {one.adjective} for {right}, {one.left} for {left}, and {ties} are equal. The mean "
-        f"difference is {mean}{interval}."
+        f"Histogram of the difference in {one.value.name} ({one.subtraction}) of each user, for "
+        f"{count_users(total)}. {one.right} is {one.adjective} for {right}, {one.left} for {left}; "
+        f"{ties} are equal and not in the histogram. The solid line is the mean difference, {mean}"
+        f"{interval}.{outer}"
     )

@@ -12,7 +12,7 @@ import polars as pl
 from weft.errors import MissingInput
 from weft.report.charts import marks, selection
 from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
-from weft.report.charts.phrases import list_names, short_number
+from weft.report.charts.phrases import describe_grey, list_names, short_number
 from weft.report.charts.theme import MUTED, coloured_models, display_name
 from weft.report.context import ReportContext
 
@@ -74,7 +74,9 @@ def exposure(context: ReportContext, canvas: Canvas, k: int | None = None) -> Fi
         _build_legend(context, canvas, select, curves),
     ]
     texts: Texts = {
-        (label,): _describe(k, curves[k]) for k, label in zip(cutoffs, select.options) if curves[k]
+        (label,): _describe(context, k, curves[k])
+        for k, label in zip(cutoffs, select.options)
+        if curves[k]
     }
     title, axis = "Distribution of recommendations over items", "share of recommendations"
     table = [row for k in cutoffs for curve in curves[k] for row in curve.to_table(k)]
@@ -128,7 +130,7 @@ def _build_curves(
     base = canvas.chart(rows, select).transform_flatten(["items", "got"])
     domain = alt.Scale(domain=[0, 1])
     ticks: dict[str, Any] = {"format": ".0%", "values": [0, 0.25, 0.5, 0.75, 1]}
-    x_title = "share of items, least recommended first"
+    x_title = "share of items, the least recommended first"
     x = alt.X("items:Q", scale=domain, axis=alt.Axis(title=x_title, titleAnchor="end", **ticks))
     y = alt.Y("got:Q", scale=domain, axis=alt.Axis(title=None, **ticks))
     opacity = alt.condition("datum.own", alt.value(1.0), alt.value(0.5))
@@ -157,10 +159,10 @@ def _build_legend(
     for of_cutoff, label in zip(curves.values(), select.options):
         ordered = sorted((one for one in of_cutoff if one.is_coloured), key=lambda one: one.gini)
         for place, curve in enumerate(ordered):
-            name = display_name(curve.model)
-            text = f"{short_number(curve.gini)}  {name}"
-            rows.append({"cut": label, "model": name, "text": text, "at": place})
-    entries = canvas.chart(rows, select)
+            name, gini = display_name(curve.model), short_number(curve.gini)
+            rows.append({"cut": label, "model": name, "gini": gini, "at": place})
+    names = marks.name_labels(coloured_models(context))
+    entries = names.look_up(canvas, canvas.chart(rows, select), "model")
     colour = marks.model_colour(context)
     scale = alt.Scale(domain=[0, 1], range=[24, 24 + _LINE_PIXELS], nice=False, zero=False)
     y = alt.Y("at:Q", axis=None, scale=scale)
@@ -168,26 +170,24 @@ def _build_legend(
         entries.mark_point(filled=True, size=60, opacity=1).encode(
             x=alt.value(12), y=y, color=colour, shape=marks.model_shape(context)
         ),
-        entries.mark_text(align="left", limit=alt.ExprRef("width / 2")).encode(
-            x=alt.value(22),
-            y=y,
-            text="text:N",
-            color=colour,
-            tooltip=marks.tooltips("model:N"),
-        ),
+        entries.mark_text(
+            align="left", text=alt.ExprRef(f"datum.gini + '  ' + {marks.LABEL_TEXT}")
+        ).encode(x=alt.value(22), y=y, color=colour, tooltip=marks.tooltips("model:N")),
         canvas.chart([{}])
         .mark_text(align="left", text="Gini index (lower is more equal)", color=MUTED)
         .encode(x=alt.value(6), y=alt.value(8)),
     )
 
 
-def _describe(k: int, curves: list[_Curve]) -> str:
+def _describe(context: ReportContext, k: int, curves: list[_Curve]) -> str:
     ordered = [
         f"{display_name(curve.model)} {short_number(curve.gini)}"
         for curve in sorted(curves, key=lambda curve: curve.gini)
     ]
     return (
-        f"Lorenz curves of the recommendations in the top {k}. The Gini index is 0 if all items "
-        "are recommended equally often, and close to 1 if few items have most recommendations. "
-        f"Gini index, most equal first: {list_names(ordered)}."
+        f"Lorenz curves of the recommendations in the top {k}: the share of all recommendations "
+        "that the least recommended items have together. On the dashed diagonal, all items are "
+        "recommended equally often, and the Gini index is 0; it is close to 1 if few items have "
+        f"most recommendations. Gini index, most equal first: {list_names(ordered)}."
+        f"{describe_grey(context)}"
     )

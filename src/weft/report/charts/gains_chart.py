@@ -26,6 +26,7 @@ from weft.report.context import ReportContext
 from weft.statistics.pairing import AlignedUsers
 
 _ROW_PIXELS = 22
+_USERS_PIXELS = 76  # room for the number of users
 _MAX_GROUPS = 36  # of all kinds of groups; of each kind those with most users
 _SLICE_PREFIX = "slices["
 _NO_GROUPS = (
@@ -69,17 +70,20 @@ def gains(
     selects = difference_selects(found)
     data = [_to_row(one, of_groups) for one, of_groups in zip(found, means)]
     layers = _build_layers(canvas, selects, data, labels)
+    layers += _side_captions(canvas, canvas.chart(data, *selects), found[0].labels)
     texts: Texts = {
-        (one.pair, one.value.name): _describe(one, of_groups) + describe_omitted(omitted)
+        (one.option, one.value.name): _describe(one, of_groups) + describe_omitted(omitted)
         for one, of_groups in zip(found, means)
         if of_groups
     }
-    title = f"{found[0].value.name} differences by user group: {found[0].pair}"
+    title = f"Mean {found[0].value.name} differences by user group: {found[0].pair}"
     table = [
-        one.key | _to_table_row(mean) for one, of_groups in zip(found, means) for mean in of_groups
+        one.names | _to_table_row(mean)
+        for one, of_groups in zip(found, means)
+        for mean in of_groups
     ]
     if any(select.is_shown for select in selects):
-        title = "Differences by user group"
+        title = "Mean differences by user group"
     height = _ROW_PIXELS * len(labels)
     return canvas.figure(title, layers, selects, texts, table, height=height)
 
@@ -167,7 +171,7 @@ def _activity_groups(activity: pl.Series) -> list[_UserGroup]:
         if members.any():
             low, high = int(numbers[members].min()), int(numbers[members].max())
             label = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-            groups.append(_UserGroup("interactions", label, members))
+            groups.append(_UserGroup("train interactions", label, members))
     return groups
 
 
@@ -184,10 +188,10 @@ def _group_means(
 
 
 def _to_row(one: UserDifferences, means: list[_GroupMean]) -> dict[str, Any]:
-    sides = {"left": f"← {one.left} {one.adjective}", "right": f"{one.right} {one.adjective} →"}
+    sides = {"left": one.left, "right": one.right, "word": one.adjective}
     columns = ("row", "mean", "low", "high", "users")
     lists = {column: [getattr(mean, column) for mean in means] for column in columns}
-    return one.key | {"axis": one.axis} | sides | lists
+    return one.key | {"models": one.pair, "axis": one.axis} | sides | lists
 
 
 def _to_table_row(mean: _GroupMean) -> dict[str, Any]:
@@ -210,20 +214,20 @@ def _build_layers(
     rows: list[dict[str, Any]],
     labels: list[dict[str, Any]],
 ) -> list[Layer]:
-    """Return zero, intervals, means, numbers of users, labels, and captions of both sides."""
+    """Return zero, intervals, means, numbers of users, labels, and the title of the axis."""
     above = canvas.chart(rows, *selects)
     base = (
         above.transform_flatten(["row", "mean", "low", "high", "users"])
         .transform_lookup("row", from_=canvas.lookup(labels, "row", "hover"))
         .transform_calculate(users_text=_FORMAT_USERS)
     )
-    width = marks.label_width(label["label"] for label in labels)
-    scale = alt.Scale(range=marks.range_with_margins(70, width + 8), padding=8)
+    width = marks.label_width(labels)
+    scale = alt.Scale(range=marks.range_with_margins(f"{_USERS_PIXELS}", f"{width}"), padding=8)
     y = alt.Y("row:O", axis=None, scale=alt.Scale(domain=[*range(len(labels))]))
     right_edge = alt.value(alt.ExprRef("width"))
     tooltip = marks.tooltips(
         ("hover:N", "group"),
-        *(("pair:N", "models"), "metric:N", ("mean:Q", "mean difference")),
+        *("models:N", "metric:N", ("mean:Q", "mean difference")),
         *marks.INTERVAL_FIELDS,
         "users:Q",
     )
@@ -241,29 +245,36 @@ def _build_layers(
             x=x("mean"), y=y, tooltip=tooltip
         ),
         base.mark_text(align="right", color=MUTED).encode(x=right_edge, y=y, text="users_text:N"),
-        *marks.row_labels(canvas.chart(labels), width),
-        *_side_captions(above),
+        *marks.row_labels(canvas.chart(labels)),
         marks.axis_caption(above, "axis"),
     ]
 
 
-def _side_captions(rows: Layer) -> list[Layer]:
+def _side_captions(canvas: Canvas, rows: Layer, labels: marks.NameLabels) -> list[Layer]:
     """Return the names of the models that differences to the left and to the right favour."""
-    style = {"baseline": "bottom", "limit": alt.ExprRef("width / 2 - 6"), "dy": -6}
-    left, right = (rows.mark_text(align=side, **style) for side in ("left", "right"))
+    style: dict[str, Any] = {"baseline": "bottom", "dy": -6}
+    label, y = marks.LABEL_TEXT, alt.value(0)
+    left = labels.look_up(canvas, rows, "left").mark_text(
+        align="left", text=alt.ExprRef(f"'← ' + {label} + ' ' + datum.word"), **style
+    )
+    right = labels.look_up(canvas, rows, "right").mark_text(
+        align="right", text=alt.ExprRef(f"{label} + ' ' + datum.word + ' →'"), **style
+    )
     return [
-        left.encode(x=alt.value(0), y=alt.value(0), text="left:N"),
-        right.encode(x=alt.value(alt.ExprRef("width")), y=alt.value(0), text="right:N"),
+        left.encode(x=alt.value(0), y=y, tooltip=marks.tooltips(("left:N", "model"))),
+        right.encode(
+            x=alt.value(alt.ExprRef("width")), y=y, tooltip=marks.tooltips(("right:N", "model"))
+        ),
     ]
 
 
 def _describe(one: UserDifferences, means: list[_GroupMean]) -> str:
     texts = []
     for mean in means:
-        name = f"{mean.group.section} {display_name(mean.group.label)}"
-        numbers = f"{short_number(mean.mean, '+')}, {count_users(mean.users)}"
-        texts.append((mean.mean, f"{name} ({numbers})"))
+        name = f"{mean.group.section}: {display_name(mean.group.label)}"
+        number = short_number(mean.mean, "+")
+        texts.append((mean.mean, f"{number} ({name}, {count_users(mean.users)})"))
     return (
-        f"Mean difference in {one.value.name} ({one.subtraction}) by user group. Highest: "
-        f"{max(texts)[1]}; lowest: {min(texts)[1]}."
+        f"Mean difference in {one.value.name} ({one.subtraction}) of each user group, with 95% "
+        f"intervals as lines. Highest: {max(texts)[1]}; lowest: {min(texts)[1]}."
     )

@@ -9,14 +9,16 @@ from typing import Any
 import altair as alt
 
 from weft.evaluation.metric_value import MetricValue
-from weft.report.charts.canvas import Layer
+from weft.report.charts.canvas import Canvas, Layer
+from weft.report.charts.marks import name_labels, tooltips
 from weft.report.charts.phrases import short_number
+from weft.report.charts.short_labels import TEXT_PIXELS, text_pixels
 from weft.report.charts.theme import INK, ON_DARK, ON_LIGHT, PAPER
 
 ROW_PIXELS = 24
 _MAX_NUMBERED_COLUMNS = 24  # with more columns, cells have no numbers
-_NUMBER_PIXELS = 34
-_MANY_COLUMNS = 10  # with more columns, labels may be dropped
+_NUMBER_PIXELS = 30  # in narrower columns, cells have no numbers
+_SLANTED_PIXELS = 17  # in narrower columns, only every second or third label is shown
 
 
 def finite_values(
@@ -35,12 +37,13 @@ def describe_extremes(values: list[tuple[float, Any, Any]], name: Callable[[Any,
     """Return a sentence on the highest and the lowest of `finite_values`; `name` names a cell."""
     (high, *high_cell), (low, *low_cell) = max(values), min(values)
     return (
-        f"Highest: {short_number(high)} for {name(*high_cell)}; lowest: {short_number(low)} for "
-        f"{name(*low_cell)}."
+        f"Highest: {short_number(high)} ({name(*high_cell)}); lowest: {short_number(low)} "
+        f"({name(*low_cell)})."
     )
 
 
 def heatmap_layers(
+    canvas: Canvas,
     cells: Layer,
     columns: list[str],
     num_rows: int,
@@ -50,41 +53,48 @@ def heatmap_layers(
     colours: alt.Scale,
     tooltip: list[alt.Tooltip],
 ) -> list[Layer]:
-    """Return cells with fields `row`, `column`, `shade`, `value` and `form`, and their numbers.
+    """Return cells, their numbers, and the labels of the columns above them.
 
-    The cells begin `left` pixels from the left; `is_dark` is the Vega condition of cells with light
-    numbers.
+    `cells` have the fields `row`, `column`, `shade`, `value` and `form`. They begin `left` pixels
+    from the left; `is_dark` is the Vega condition of cells with light numbers.
     """
     scale = alt.Scale(domain=columns, range=[left, alt.ExprRef("width")])
-    x = alt.X("column:N", sort=columns, scale=scale, axis=_column_axis(columns, left))
+    x = alt.X("column:N", sort=columns, scale=scale, axis=None)
     y = alt.Y("row:O", axis=None, scale=alt.Scale(domain=[*range(num_rows)]))
     shade = alt.Color("shade:Q", scale=colours, legend=None)
     rectangles = cells.mark_rect(stroke=PAPER, strokeWidth=1)
     layers = [rectangles.encode(x=x, y=y, color=shade, tooltip=tooltip)]
+    layers.append(_column_labels(canvas, columns, x, left))
     if len(columns) <= _MAX_NUMBERED_COLUMNS:
         colour = alt.condition(is_dark, alt.value(ON_DARK), alt.value(ON_LIGHT))
         texts = cells.transform_filter("isValid(datum.value)").transform_calculate(
             text="format(datum.value, datum.form)"
         )
-        size = alt.ExprRef(f"clamp((width - {left}) / {3.3 * len(columns):.1f}, 7, 11)")
-        is_narrow = f"width - {left} < {_NUMBER_PIXELS * len(columns)}"
-        has_opacity = len(columns) > _MANY_COLUMNS
-        opacity = alt.ExprRef(f"{is_narrow} ? 0 : 1") if has_opacity else alt.Undefined
+        column = f"(width - {left}) / {len(columns)}"
+        size = alt.ExprRef(f"clamp({column} / 3.4, 9, {TEXT_PIXELS})")
+        opacity = alt.ExprRef(f"{column} < {_NUMBER_PIXELS} ? 0 : 1")
         mark = texts.mark_text(fontSize=size, opacity=opacity)
         layers.append(mark.encode(x=x, y=y, text="text:N", color=colour, tooltip=tooltip))
     return layers
 
 
-def _column_axis(columns: list[str], left: int) -> alt.Axis:
-    """Return the heads of the columns, slanted if they do not fit."""
-    needed = len(columns) * (7 * max(map(len, columns)) + 8) + left
-    is_slanted = f"width < {needed}"
-    return alt.Axis(
-        orient="top",
-        title=None,
-        labelAngle=alt.ExprRef(f"{is_slanted} ? -40 : 0"),
-        labelAlign=alt.ExprRef(f"{is_slanted} ? 'left' : 'center'"),
-        labelLimit=90,
-        labelColor=INK,
-        labelOverlap=len(columns) > _MANY_COLUMNS,
+def _column_labels(canvas: Canvas, columns: list[str], x: alt.X, left: int) -> Layer:
+    """Return the labels of the columns: wide if these fit, else narrow, slanted if needed."""
+    labels = name_labels(columns)
+    rows = [{"column": name, "index": index} for index, name in enumerate(columns)]
+    narrow, wide = (
+        max(map(text_pixels, texts.values())) + 8 for texts in (labels.narrow, labels.wide)
     )
+    column = f"(width - {left}) / {len(columns)}"
+    fits = f"{column} >= {narrow:.0f}"
+    step = f"ceil({_SLANTED_PIXELS} / ({column}))"
+    mark = labels.look_up(canvas, canvas.chart(rows), "column").mark_text(
+        text=alt.ExprRef(f"{column} >= {wide:.0f} ? datum.wide : datum.narrow"),
+        angle=alt.ExprRef(f"{fits} ? 0 : 40"),  # slanted labels reach to the left, where room is
+        align=alt.ExprRef(f"{fits} ? 'center' : 'right'"),
+        opacity=alt.ExprRef(f"{fits} || datum.index % {step} === 0 ? 1 : 0"),
+        baseline="bottom",
+        dy=-6,
+        color=INK,
+    )
+    return mark.encode(x=x, y=alt.value(0), tooltip=tooltips("column:N"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from weft.report.charts.marks import LABEL_PIXELS
+from weft.report.charts.short_labels import text_pixels
 
 LINE_PIXELS = 14  # distance of the baselines of two labels
 _NARROW_PIXELS = 230  # width of the plot on a narrow screen, where labels must fit, too
@@ -79,7 +79,7 @@ def place_point_labels(
     placed: dict[str, tuple[float, str]] = {}
     for key in sorted((key for key in labels if key in pixels), key=lambda key: pixels[key][1]):
         x, y = pixels[key]
-        width = min(6.5 * len(labels[key]), LABEL_PIXELS) + 12
+        width = text_pixels(labels[key]) + 12
         sides = {"left": (x - width, x - 8), "right": (x + 8, x + width)}
         order = ("left", "right") if x > _NARROW_PIXELS / 2 else ("right", "left")
         boxes: dict[tuple[float, str], _Box] = {

@@ -2,18 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 
-from weft.report.charts.canvas import Layer
+from weft.report.charts.canvas import Canvas, Layer
+from weft.report.charts.short_labels import distinct_labels, text_pixels
 from weft.report.charts.theme import MUTED, colour_scale, display_name, shape_scale
 from weft.report.context import ReportContext
 
-LABEL_PIXELS = 108  # room for the labels at the side of a chart
+NARROW = "width < 560"  # Vega expression: true for a chart on a small screen
+_NARROW_LABEL_PIXELS, _WIDE_LABEL_PIXELS = 120, 230  # the longest labels of names
+_LABEL_GAP_PIXELS = 14
+_ROW_LABEL_PIXELS = 120
+_HEADING_PIXELS = (300, 500)  # of headings above rows, on a narrow chart and on a wide one
 NUMBER_FORMAT = ",.6~r"  # of numbers in tooltips: all digits that the data have
 INTERVAL_FIELDS = (("low:Q", "95% from"), ("high:Q", "95% to"))
+
+
+@dataclass(frozen=True)
+class NameLabels:
+    """The labels of names as charts show them: on a narrow chart and on a wide one.
+
+    Different names have different labels, so that marks do not limit the width of these texts.
+    """
+
+    narrow: Mapping[str, str]
+    wide: Mapping[str, str]
+
+    @property
+    def pixels(self) -> str:
+        """A Vega expression: the room that the longest label needs."""
+        narrow, wide = (
+            round(max(map(text_pixels, labels.values()), default=0)) + _LABEL_GAP_PIXELS
+            for labels in (self.narrow, self.wide)
+        )
+        return f"({NARROW} ? {narrow} : {wide})"
+
+    def look_up(self, canvas: Canvas, layer: Layer, field: str) -> Layer:
+        """Return the layer with the labels of the names in a field, for `LABEL_TEXT`."""
+        rows = [
+            {"name": name, "narrow": label, "wide": self.wide[name]}
+            for name, label in self.narrow.items()
+        ]
+        lookup = canvas.lookup(rows, "name", "narrow", "wide")
+        return layer.transform_lookup(field, from_=lookup)
+
+
+LABEL_TEXT = f"({NARROW} ? datum.narrow : datum.wide)"  # Vega expression, see `NameLabels`
+
+
+def name_labels(names: Iterable[str]) -> NameLabels:
+    """Return the labels of names as charts display them."""
+    shown = [*map(display_name, names)]
+    narrow, wide = (
+        distinct_labels(shown, pixels) for pixels in (_NARROW_LABEL_PIXELS, _WIDE_LABEL_PIXELS)
+    )
+    return NameLabels(narrow, wide)
 
 
 def model_colour(
@@ -65,21 +112,37 @@ def add_interval_ends(rows: Layer, low: str, high: str, value: str) -> Layer:
     return rows.transform_calculate(**ends)
 
 
-def range_with_margins(right: int = LABEL_PIXELS, left: int = 0) -> list[Any]:
-    """Return the range of a horizontal scale with margins for labels, in pixels."""
-    return [left, alt.ExprRef(f"width - {right}")]
+def range_with_margins(right: str, left: str = "0") -> list[Any]:
+    """Return the range of a horizontal scale with margins for labels: pixels as expressions."""
+    return [alt.ExprRef(left), alt.ExprRef(f"width - {right}")]
 
 
 def end_labels(labels: Layer, x: alt.X, y: alt.Y, colour: alt.Color) -> Layer:
-    """Return the names of models at the ends of their lines."""
-    mark = labels.mark_text(align="left", baseline="middle", dx=9, limit=LABEL_PIXELS - 10)
-    text = alt.Text("model:N")
-    return mark.encode(x=x, y=y, text=text, color=colour, tooltip=tooltips("model:N"))
+    """Return the labels of models, which were looked up, at the ends of their lines."""
+    mark = labels.mark_text(align="left", baseline="middle", dx=9, text=alt.ExprRef(LABEL_TEXT))
+    return mark.encode(x=x, y=y, color=colour, tooltip=tooltips("model:N"))
 
 
-def label_width(labels: Iterable[str]) -> int:
-    """Return the width of a column of row labels in pixels."""
-    return min(LABEL_PIXELS, max((7 * len(label) for label in labels), default=0) + 14)
+def label_width(labels: Iterable[Mapping[str, Any]]) -> int:
+    """Return the width of a column of row labels in pixels, without headings of sections."""
+    widths = (text_pixels(label["narrow"]) for label in labels if not label["head"])
+    return round(max(widths, default=0)) + _LABEL_GAP_PIXELS
+
+
+def shorten_row_labels(labels: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return label rows with labels that fit, `narrow` and `wide`, as `NameLabels` has them."""
+
+    def shorten(is_head: bool, pixels: float) -> dict[str, str]:
+        return distinct_labels([one["label"] for one in labels if one["head"] == is_head], pixels)
+
+    groups = shorten(False, _ROW_LABEL_PIXELS)
+    narrow, wide = (shorten(True, pixels) for pixels in _HEADING_PIXELS)
+    return [
+        one
+        | {"narrow": (narrow if one["head"] else groups)[one["label"]]}
+        | {"wide": (wide if one["head"] else groups)[one["label"]]}
+        for one in labels
+    ]
 
 
 def section_labels(groups: Iterable[tuple[str, str]]) -> tuple[list[dict[str, Any]], list[int]]:
@@ -97,20 +160,19 @@ def section_labels(groups: Iterable[tuple[str, str]]) -> tuple[list[dict[str, An
         shown = display_name(label)
         row = {"row": len(labels), "label": shown, "section": section, "head": False}
         labels.append(row | {"hover": f"{section}: {shown}"})
-    return labels, rows
+    return shorten_row_labels(labels), rows
 
 
-def row_labels(labels: Layer, width: int) -> list[Layer]:
+def row_labels(labels: Layer) -> list[Layer]:
     """Return the names of rows at their left, and the headings of their sections in bold."""
 
     def mark(condition: str, **style: Any) -> Layer:
         texts = labels.transform_filter(condition)
-        return texts.mark_text(align="left", baseline="middle", **style).encode(
+        text = alt.ExprRef(LABEL_TEXT)
+        return texts.mark_text(align="left", baseline="middle", text=text, **style).encode(
             x=alt.value(0),
             y=alt.Y("row:O", axis=None),
-            text=alt.Text("label:N"),
             tooltip=tooltips(("hover:N", "group")),
         )
 
-    heads = mark("datum.head", fontWeight="bold", limit=alt.ExprRef("width"))
-    return [heads, mark("!datum.head", color=MUTED, limit=width - 8)]
+    return [mark("datum.head", fontWeight="bold"), mark("!datum.head", color=MUTED)]

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from weft.evaluation.metric_value import MetricValue
-from weft.report.charts.theme import display_name
+from weft.report.charts.theme import coloured_models, display_name
 from weft.report.context import ReportContext
 
-_NUM_FOLLOWERS = 4  # models that are listed after the leader
+_NUM_FOLLOWERS = 4  # models that are listed after the leader, before the last one
 _NUM_LISTED = 6  # names that are listed in full
 
 
@@ -50,9 +50,19 @@ def name_with_direction(value: MetricValue) -> str:
     return value.plain_name + direction_suffix(value)
 
 
-def count_models(context: ReportContext) -> str:
-    """Return the number of models in words."""
-    return "1 model" if len(context.models) == 1 else f"{len(context.models)} models"
+def describe_grey(context: ReportContext) -> str:
+    """Return a sentence about the models without a colour of their own, if there are any."""
+    num_grey = len(context.models) - len(coloured_models(context))
+    if not num_grey:
+        return ""
+    subject = "1 other model is" if num_grey == 1 else f"The {num_grey} other models are"
+    return f" {subject} grey and without a label; tooltips and the chart data have the names."
+
+
+def describe_intervals(values: Iterable[MetricValue], mark: str) -> str:
+    """Return a phrase on the marks of 95% intervals, nothing if no value has one."""
+    has_intervals = any(math.isfinite(value.interval.low) for value in values)
+    return f", with 95% intervals as {mark}" if has_intervals else ""
 
 
 def count_users(count: int) -> str:
@@ -87,18 +97,23 @@ def best_first(values: Mapping[str, MetricValue]) -> list[str]:
 
 
 def describe_ranking(values: Mapping[str, MetricValue]) -> str:
-    """Return the leader and the values of the models after it."""
-    first, *others = best_first(values)
+    """Return the leader and the values of the models after it, without the full stop."""
+    numbers = [
+        (display_name(model), short_number(values[model].value)) for model in best_first(values)
+    ]
+    (first, value), *others = numbers
     merits = {value.merit for value in values.values()} - {None}
+    if len(merits) < 2:  # there is no leader
+        return _join_list([f"{name} has {number}" for name, number in numbers])
+    followers = [f"{name} with {number}" for name, number in others]
+    return f"{first} leads with {value}, followed by {_join_list(followers)}"
 
-    def has(model: str, verb: str = "has") -> str:
-        return f"{display_name(model)} {verb} {short_number(values[model].value)}"
 
-    parts = [has(first, "leads with" if len(merits) > 1 else "has")]
-    parts += [has(model) for model in others[:_NUM_FOLLOWERS]]
-    num_between = len(others) - _NUM_FOLLOWERS - 1
+def _join_list(parts: Sequence[str]) -> str:
+    """Return parts of a sentence, the first ones and the last one if there are many."""
+    num_between = len(parts) - _NUM_FOLLOWERS - 1
+    shown = [*parts]
     if num_between > 0:
-        parts.append(f"{num_between} more models are between, and {has(others[-1])}")
-    elif num_between == 0:
-        parts.append(has(others[-1]))
-    return ", ".join(parts)
+        between = f"{num_between} other model{'' if num_between == 1 else 's'}"
+        shown = [*parts[:_NUM_FOLLOWERS], between, parts[-1]]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

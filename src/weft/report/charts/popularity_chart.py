@@ -12,7 +12,7 @@ import polars as pl
 from weft.report.charts import marks, selection
 from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
 from weft.report.charts.label_layout import spread_labels
-from weft.report.charts.phrases import list_names
+from weft.report.charts.phrases import describe_grey, list_names
 from weft.report.charts.theme import INK, MUTED, coloured_models, display_name
 from weft.report.context import ReportContext
 
@@ -57,7 +57,7 @@ def popularity(context: ReportContext, canvas: Canvas, k: int | None = None) -> 
     lines = {k: _select_shares(context, frames, bins, k) for k in cutoffs}
     layers = _build_layers(context, canvas, select, bins, lines)
     texts: Texts = {
-        (label,): _describe(k, bins, lines[k]) for k, label in zip(cutoffs, select.options)
+        (label,): _describe(context, k, bins, lines[k]) for k, label in zip(cutoffs, select.options)
     }
     table = [
         {
@@ -70,7 +70,7 @@ def popularity(context: ReportContext, canvas: Canvas, k: int | None = None) -> 
         for line in lines[k]
         for bin_, share in zip(line.bins, line.shares)
     ]
-    title, axis = "Popularity of recommended items", "share by item popularity"
+    title, axis = "Popularity of recommended items", "share of recommendations"
     return canvas.figure(title, layers, [select], texts, table, height=_HEIGHT, axis=axis)
 
 
@@ -117,13 +117,14 @@ def _build_layers(
     lines: dict[int, list[_Shares]],
 ) -> list[Layer]:
     """Return the references, the lines and points of the models, and names at the ends."""
-    rows, labels = _to_rows(select, bins, lines, canvas.height or _HEIGHT)
-    ticks = bins.labels
-    bin_names = [{"at": index, "bin": name} for index, name in enumerate(ticks)]
+    rows, label_rows = _to_rows(select, bins, lines, canvas.height or _HEIGHT)
+    names = marks.name_labels([*coloured_models(context), bins.catalogue, bins.train])
+    labels = names.look_up(canvas, canvas.chart(label_rows, select), "model")
+    bin_names = [{"at": index, "bin": name} for index, name in enumerate(bins.labels)]
     lookup = canvas.lookup(bin_names, "at", "bin")
     base = canvas.chart(rows, select).transform_flatten(["at", "share"])
     base = base.transform_lookup("at", from_=lookup)
-    x = _bin_axis(ticks)
+    x = _bin_axis(bins.labels, names.pixels)
     scale = alt.Scale(zero=True, domainMin=0)
     y = alt.Y("share:Q", scale=scale, axis=alt.Axis(title=None, format=".0%"))
     colour = marks.model_colour(context, [(bins.catalogue, MUTED), (bins.train, INK)])
@@ -144,20 +145,18 @@ def _build_layers(
         models.mark_point(filled=True, size=55).encode(
             **styled, tooltip=tooltip, shape=marks.model_shape(context)
         ),
-        marks.end_labels(
-            canvas.chart(labels, select), x, alt.Y("at:Q", scale=scale, title=None), colour
-        ),
+        marks.end_labels(labels, x, alt.Y("at:Q", scale=scale, title=None), colour),
     ]
 
 
-def _bin_axis(ticks: list[str]) -> alt.X:
+def _bin_axis(ticks: list[str], label_pixels: str) -> alt.X:
     axis = alt.Axis(
-        title="train interactions per item",
+        title="train interactions of the item",
         titleAnchor="start",
         labelAngle=-35 if len(ticks) > 6 else 0,
         grid=False,
     )
-    x_scale = alt.Scale(type="point", padding=0.3, range=marks.range_with_margins())
+    x_scale = alt.Scale(type="point", padding=0.3, range=marks.range_with_margins(label_pixels))
     return alt.X("bin:O", sort=ticks, scale=x_scale, axis=axis)
 
 
@@ -180,13 +179,15 @@ def _to_rows(
     return rows, labels
 
 
-def _describe(k: int, bins: _Bins, lines: list[_Shares]) -> str:
+def _describe(context: ReportContext, k: int, bins: _Bins, lines: list[_Shares]) -> str:
     last = {line.name: float(line.shares[-1]) for line in lines}
     of_items, of_train = last.get(bins.catalogue, 0), last.get(bins.train, 0)
     models = [f"{name} {share:.0%}" for name, share in last.items() if not bins.is_reference(name)]
     return (
-        f"Share of recommendations in the top {k} by item popularity. Items with "
-        f"{bins.labels[-1]} train interactions make up {of_items:.1%} of the items and "
-        f"{of_train:.0%} of the train interactions. Their share of the recommendations: "
-        f"{list_names(models)}."
+        f"Share of the recommendations in the top {k} that are items with this number of train "
+        f"interactions. Dashed lines are the share of these items in the catalogue "
+        f"({bins.catalogue}) and in the train interactions ({bins.train}). Items with "
+        f"{bins.labels[-1]} train interactions are {of_items:.1%} of the items and {of_train:.0%} "
+        f"of the train interactions. Their share of the recommendations: {list_names(models)}."
+        f"{describe_grey(context)}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -10,13 +11,15 @@ import altair as alt
 from weft.errors import check_int
 from weft.report.charts.canvas import Canvas, Layer, Texts
 from weft.report.charts.marks import tooltips
+from weft.report.charts.short_labels import distinct_labels, text_pixels
 from weft.report.charts.theme import INK, MUTED, display_name
 from weft.statistics.experiment import DatasetRanking
 
 _ROW_PIXELS = 22
 _BAR_PIXELS = 12  # between bars of models that do not differ
 _MIN_AXIS_PIXELS = 110
-_MIN_NAME_PIXELS, _CHARACTER_PIXELS = 130, 6.6  # of names, left and right of the axis
+_MIN_NAME_PIXELS = 130  # of names, left and right of the axis
+_NAME_GAP_PIXELS = 8
 
 
 def draw_ranks(ranking: DatasetRanking, *, width: int) -> alt.TopLevelMixin:
@@ -26,7 +29,8 @@ def draw_ranks(ranking: DatasetRanking, *, width: int) -> alt.TopLevelMixin:
     the right. A bar joins models that do not differ significantly.
     """
     canvas = Canvas("ranks", check_int("width", width, least=3 * _MIN_NAME_PIXELS))
-    name_pixels = _measure_names(ranking, width)
+    labels = _shorten_names(ranking, width)
+    name_pixels = _measure_names(labels)
     size = len(ranking.models)
     top = _BAR_PIXELS * (len(ranking.cliques) + 1)
     height = top + _ROW_PIXELS * math.ceil(size / 2) + 6
@@ -43,7 +47,9 @@ def draw_ranks(ranking: DatasetRanking, *, width: int) -> alt.TopLevelMixin:
         tickColor=INK,
     )
     layers = [
-        *_draw_models(canvas, ranking, top, alt.X("rank:Q", scale=x, title=None, axis=axis), y),
+        *_draw_models(
+            canvas, ranking, labels, top, alt.X("rank:Q", scale=x, title=None, axis=axis), y
+        ),
         *_draw_cliques(canvas, ranking, x, y),
     ]
     title = f"Average rank by {ranking.metric} over {len(ranking.datasets)} data sets"
@@ -66,21 +72,29 @@ def _ranks(ranking: DatasetRanking) -> list[tuple[str, float]]:
     return list(ranking.average_ranks.items())
 
 
-def _label(model: str, rank: float) -> str:
-    return f"{rank:.2f}  {display_name(model)}"  # a long name is cut at its end
-
-
-def _measure_names(ranking: DatasetRanking, width: int) -> int:
-    """Return the width of the longest name in pixels; it leaves room for the axis."""
-    longest = max(len(_label(model, rank)) for model, rank in _ranks(ranking))
-    return min(
-        (width - _MIN_AXIS_PIXELS) // 2,
-        max(_MIN_NAME_PIXELS, math.ceil(_CHARACTER_PIXELS * longest) + 8),
+def _shorten_names(ranking: DatasetRanking, width: int) -> dict[str, str]:
+    """Return the average rank and the name of each model, which leave room for the axis."""
+    ranks = {model: f"{rank:.2f}  " for model, rank in _ranks(ranking)}
+    room = (width - _MIN_AXIS_PIXELS) // 2 - _NAME_GAP_PIXELS
+    names = distinct_labels(
+        [*map(display_name, ranks)], room - max(map(text_pixels, ranks.values()))
     )
+    return {model: rank + names[display_name(model)] for model, rank in ranks.items()}
+
+
+def _measure_names(labels: Mapping[str, str]) -> int:
+    """Return the width of the longest label in pixels."""
+    longest = max(map(text_pixels, labels.values()))
+    return max(_MIN_NAME_PIXELS, math.ceil(longest) + _NAME_GAP_PIXELS)
 
 
 def _draw_models(
-    canvas: Canvas, ranking: DatasetRanking, top: int, x: alt.X, y_scale: alt.Scale
+    canvas: Canvas,
+    ranking: DatasetRanking,
+    labels: Mapping[str, str],
+    top: int,
+    x: alt.X,
+    y_scale: alt.Scale,
 ) -> list[Layer]:
     """Return for each model a line down to its row, a line to the margin, and its name."""
     size = len(ranking.models)
@@ -92,7 +106,8 @@ def _draw_models(
     for is_left in (True, False):
         rows = [
             {
-                "model": _label(model, rank),
+                "model": display_name(model),
+                "label": labels[model],
                 "rank": rank,
                 "row": top + _ROW_PIXELS * ((number if is_left else size - 1 - number) + 1),
                 "zero": 0,
@@ -102,11 +117,10 @@ def _draw_models(
         ]
         base, edge = canvas.chart(rows), 0 if is_left else int(canvas.width)
         name: dict[str, Any] = {"align": "left" if is_left else "right", "dy": -7, "color": INK}
-        name["limit"] = _measure_names(ranking, int(canvas.width)) - 6
         layers += [
             base.mark_rule(**line).encode(x=x, y=y, y2="zero:Q"),
             base.mark_rule(**line).encode(x=x, x2=alt.value(edge), y=y),
-            base.mark_text(**name).encode(x=alt.value(edge), y=y, text="model:N", tooltip=tooltip),
+            base.mark_text(**name).encode(x=alt.value(edge), y=y, text="label:N", tooltip=tooltip),
         ]
     return layers
 

@@ -30,7 +30,7 @@ from weft.report.context import ReportContext
 
 _MAX_ROWS = 40  # groups of all slices
 _MAX_METRICS = 6
-_USERS_PIXELS = 66  # room for the number of users
+_USERS_PIXELS = 72  # room for the number of users
 _Group = tuple[str, str]  # slice and label
 
 
@@ -152,8 +152,9 @@ def _build_layers(
     base = base.transform_calculate(shade=shade).transform_lookup(
         "row", from_=canvas.lookup(labels, "row", "hover")
     )
-    width = marks.label_width(label["label"] for label in labels if not label["head"])
+    width = marks.label_width(labels)
     cells = heatmap_layers(
+        canvas,
         base,
         columns,
         len(labels),
@@ -168,7 +169,7 @@ def _build_layers(
     x, y = alt.value(width + _USERS_PIXELS - 8), alt.Y("row:O", axis=None)
     return [
         *cells,
-        *marks.row_labels(canvas.chart(labels), width),
+        *marks.row_labels(canvas.chart(labels)),
         users.encode(x=x, y=y, text="users:N"),
     ]
 
@@ -189,12 +190,12 @@ def _to_table(metric: str, cells: dict[_Group, Values]) -> list[dict[str, Any]]:
 
 
 def _describe(metric: str, cells: dict[_Group, Values]) -> str:
-    text = f"{metric} of {len(cells)} groups."
+    text = f"{metric} of each group and model; a darker cell is a higher value."
     values = finite_values(cells)
     if not values:
         return text
 
     def name(group: _Group, model: str) -> str:
-        return f"{group[0]} {display_name(group[1])} with {display_name(model)}"
+        return f"{group[0]}: {display_name(group[1])}, model: {display_name(model)}"
 
     return f"{text} {describe_extremes(values, name)}"

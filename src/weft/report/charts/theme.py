@@ -7,6 +7,7 @@ from typing import Any
 
 import altair as alt
 
+from weft.report.charts.short_labels import TEXT_PIXELS
 from weft.report.context import ReportContext
 
 FONT = (
@@ -97,10 +98,10 @@ def vega_config() -> dict[str, Any]:
     """Return the Vega-Lite configuration of every chart."""
     axis = {
         "labelColor": MUTED,
-        "labelFontSize": 11,
+        "labelFontSize": TEXT_PIXELS,
         "labelOverlap": True,
         "titleColor": INK,
-        "titleFontSize": 12,
+        "titleFontSize": TEXT_PIXELS,
         "titleFontWeight": "normal",
         "gridColor": GRID,
         "domain": False,
@@ -115,12 +116,12 @@ def vega_config() -> dict[str, Any]:
         "axis": axis,
         "title": {
             "color": INK,
-            "fontSize": 12,
+            "fontSize": TEXT_PIXELS,
             "fontWeight": "normal",
             "anchor": "start",
             "frame": "group",
             "offset": 10,
         },
-        "text": {"fontSize": 11, "color": INK},
+        "text": {"fontSize": TEXT_PIXELS, "color": INK},
         "legend": {"labelColor": INK, "titleColor": INK},
     }

@@ -12,7 +12,13 @@ from weft.evaluation.metric_value import MetricValue
 from weft.report.charts import marks, selection
 from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
 from weft.report.charts.label_layout import place_point_labels
-from weft.report.charts.phrases import count_models, list_names, name_with_direction, short_number
+from weft.report.charts.phrases import (
+    describe_grey,
+    describe_intervals,
+    list_names,
+    name_with_direction,
+    short_number,
+)
 from weft.report.charts.selection import Values
 from weft.report.charts.theme import MUTED, PAPER, coloured_models, display_name
 from weft.report.context import ReportContext, metric_family
@@ -37,7 +43,9 @@ class _Points:
 
     def to_row(self, context: ReportContext, height: int) -> dict[str, Any]:
         points = {model: (x.value, y.value) for model, (x, y) in self.values.items()}
-        labels = {model: display_name(model) for model in coloured_models(context)}
+        coloured = coloured_models(context)
+        narrow = marks.name_labels(coloured).narrow
+        labels = {model: narrow[display_name(model)] for model in coloured}
         placed = place_point_labels(points, labels, height)
         rows = []
         for model, (x, _) in self.values.items():
@@ -67,8 +75,10 @@ def tradeoff(
     layers = _build_layers(context, canvas, select, rows, known[upright])
     texts: Texts = {}
     for one in points:
-        text = f"{upright_label} versus {one.label} for {count_models(context)}."
-        texts[one.label,] = f"{text} {_describe_front(one, upright)}"
+        pairs = one.values.values()
+        intervals = describe_intervals((value for pair in pairs for value in pair), "lines")
+        opening = f"{upright_label} versus {one.label}: one point per model{intervals}."
+        texts[one.label,] = f"{opening} {_describe_front(one, upright)}{describe_grey(context)}"
     other = "other metrics" if select.is_shown else points[0].name
     title = f"{upright} versus {other}"
     table = [row for one in points for row in _to_table(one, upright)]
@@ -157,6 +167,7 @@ def _build_layers(
     upright: Values,
 ) -> list[Layer]:
     """Return the front, intervals, points, their names, and the caption of the horizontal axis."""
+    names = marks.name_labels(coloured_models(context))
     base = canvas.chart(rows, select).transform_flatten(_FIELDS)
     base = base.transform_lookup("model", from_=_look_up_heights(canvas, upright))
     x_scale, y_scale = alt.Scale(zero=False, padding=16), alt.Scale(zero=False, padding=12)
@@ -178,7 +189,7 @@ def _build_layers(
         base.mark_point(filled=True, size=85, opacity=1).encode(
             x=x, y=y, color=colour, shape=marks.model_shape(context), tooltip=tooltip
         ),
-        *_name_layers(base, x, y_scale, colour, tooltip),
+        *_name_layers(names.look_up(canvas, base, "model"), x, y_scale, colour, tooltip),
         marks.axis_caption(
             canvas.chart([{"metric": one} for one in select.options], select),
             "metric",
@@ -220,13 +231,12 @@ def _name_layers(
     """Return the names of models left or right of their points, on a background without lines."""
     sides: tuple[tuple[str, Literal["right", "left"], int], ...]
     sides = (("left", "right", -12), ("right", "left", 12))
-    names = base.transform_calculate(height="isValid(datum.at) ? datum.at : datum.y")
     layers = []
     for side, align, shift in sides:
-        texts = names.transform_calculate(label=f"datum.side === '{side}' ? datum.model : ''")
-        style = {"align": align, "dx": shift, "limit": marks.LABEL_PIXELS, "baseline": "middle"}
-        y = alt.Y("height:Q", scale=y_scale, title=None)
-        encoding = {"x": x, "y": y, "text": "label:N"}
+        texts = base.transform_filter(f"datum.side === '{side}'")
+        text = alt.ExprRef(marks.LABEL_TEXT)
+        style = {"align": align, "dx": shift, "text": text, "baseline": "middle"}
+        encoding = {"x": x, "y": alt.Y("at:Q", scale=y_scale, title=None)}
         layers.append(texts.mark_text(**style, stroke=PAPER, strokeWidth=4).encode(**encoding))
         layers.append(texts.mark_text(**style).encode(**encoding, color=colour, tooltip=tooltip))
     return layers
@@ -253,7 +263,8 @@ def _describe_front(points: _Points, upright: str) -> str:
         x, y = (short_number(value.value) for value in points.values[model])
         leaders.append(f"{display_name(model)} ({points.name} {x}, {upright} {y})")
     others = [display_name(model) for model in points.values if model not in points.front]
+    not_on_front = f" Not on the front: {list_names(others)}." if others else ""
     return (
-        "On the Pareto front (no other model is as good in both metrics and better in one): "
-        f"{list_names(leaders)}." + (f" Not on the front: {list_names(others)}." if others else "")
+        "Circles mark the Pareto front: models for which no other model is better in one metric "
+        f"and at least as good in the other. On the front: {list_names(leaders)}.{not_on_front}"
     )

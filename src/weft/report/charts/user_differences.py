@@ -16,6 +16,7 @@ from weft.errors import InputError, MissingInput, SettingError, check_choice
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
 from weft.report.charts.canvas import Canvas, SelectBox
+from weft.report.charts.marks import NameLabels, name_labels
 from weft.report.charts.selection import headline_metrics
 from weft.report.charts.theme import display_name, rank_models
 from weft.report.context import ReportContext
@@ -34,16 +35,28 @@ class UserDifferences:
     value: MetricValue  # of the metric, for its name and direction
     differences: Floats
     rows: Any  # indices of these users among all aligned users
+    labels: NameLabels  # of all paired models
 
     @property
     def key(self) -> dict[str, str]:
         """The options of the select boxes."""
-        return {"pair": self.pair, "metric": self.value.name}
+        return {"pair": self.option, "metric": self.value.name}
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The models and the metric in tables and tooltips."""
+        return {"models": self.pair, "metric": self.value.name}
 
     @property
     def pair(self) -> str:
         """The names of both models."""
         return f"{display_name(self.a)} vs. {display_name(self.b)}"
+
+    @property
+    def option(self) -> str:
+        """The option of the select box, with short names."""
+        a, b = (self.labels.wide[display_name(model)] for model in (self.a, self.b))
+        return f"{a} vs. {b}"
 
     @property
     def right(self) -> str:
@@ -63,7 +76,7 @@ class UserDifferences:
     @property
     def axis(self) -> str:
         """The title of the axis of differences."""
-        return f"{self.value.name} difference: {self.subtraction}"
+        return f"difference in {self.value.name}"
 
     @property
     def subtraction(self) -> str:
@@ -95,6 +108,7 @@ def select_differences(
     )
     pairs = _select_pairs(context, [*results], pair, canvas)
     index = {model: place for place, model in enumerate(results)}
+    labels = name_labels(results)
     found = []
     for name in metrics:
         values = aligned.values(name)
@@ -103,7 +117,7 @@ def select_differences(
             differences = values[index[a]] - values[index[b]]
             rows = np.flatnonzero(np.isfinite(differences))
             if len(rows):
-                found.append(UserDifferences(a, b, entry, differences[rows], rows))
+                found.append(UserDifferences(a, b, entry, differences[rows], rows, labels))
     if not found:
         raise MissingInput(
             f"the chart {kind!r} needs users with a defined value of {' or '.join(metrics)} in "
@@ -115,7 +129,7 @@ def select_differences(
 def difference_selects(found: list[UserDifferences]) -> tuple[SelectBox, SelectBox]:
     """Return the select boxes of the pair and the metric."""
     return (
-        SelectBox("pair", "Models", [*dict.fromkeys(one.pair for one in found)]),
+        SelectBox("pair", "Models", [*dict.fromkeys(one.option for one in found)]),
         SelectBox("metric", "Metric", [*dict.fromkeys(one.value.name for one in found)]),
     )
 

@@ -12,15 +12,16 @@ from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
 from weft.report.charts.phrases import (
     best_first,
     common_format,
-    count_models,
+    describe_intervals,
     describe_ranking,
     name_with_direction,
 )
 from weft.report.charts.selection import Values
-from weft.report.charts.theme import INK, display_name
+from weft.report.charts.theme import display_name
 from weft.report.context import ReportContext
 
 _ROW_PIXELS = 24
+_NUMBER_PIXELS = 64  # room for the numbers at the right
 _MAX_OFFERED = 60  # metrics at their cut-offs; of more, one cut-off of each metric is offered
 
 
@@ -30,11 +31,8 @@ def values(context: ReportContext, canvas: Canvas, metric: str | None = None) ->
     labels = {name: name_with_direction(selection.first_value(by_name[name])) for name in by_name}
     select = SelectBox("metric", "Metric", [*labels.values()])
     rows = [_to_row(labels[name], by_name[name]) for name in by_name]
-    layers = _build_layers(context, canvas.chart(rows, select))
-    texts: Texts = {
-        (label,): f"{label} of {count_models(context)}: {describe_ranking(by_name[name])}."
-        for name, label in labels.items()
-    }
+    layers = _build_layers(context, canvas, canvas.chart(rows, select))
+    texts: Texts = {(label,): _describe(label, by_name[name]) for name, label in labels.items()}
     table = selection.value_table(
         (name, None, model, value)
         for name, of_models in by_name.items()
@@ -83,19 +81,21 @@ def _to_row(label: str, of_models: Values) -> dict[str, Any]:
     }
 
 
-def _build_layers(context: ReportContext, rows: Layer) -> list[Layer]:
-    """Return intervals, points and values as numbers."""
+def _describe(label: str, of_models: Values) -> str:
+    has_direction = selection.first_value(of_models).merit is not None
+    order = "the best at the top" if has_direction else "the highest at the top"
+    intervals = describe_intervals(of_models.values(), "lines")
+    return f"{label} of each model, {order}{intervals}. {describe_ranking(of_models)}."
+
+
+def _build_layers(context: ReportContext, canvas: Canvas, rows: Layer) -> list[Layer]:
+    """Return intervals, points, names of models, and values as numbers."""
+    labels = marks.name_labels(context.models)
     base = rows.transform_flatten(["model", "rank", "value", "low", "high", "users"])
     base = base.transform_calculate(text="format(datum.value, datum.form)")
-    y = alt.Y(
-        "model:N",
-        sort=alt.EncodingSortField("rank", op="min"),
-        title=None,
-        axis=alt.Axis(
-            labelLimit=marks.LABEL_PIXELS, labelColor=INK, labelOverlap=False, grid=False
-        ),
-    )
-    scale = alt.Scale(zero=False, padding=12, range=marks.range_with_margins(64))
+    y = alt.Y("model:N", sort=alt.EncodingSortField("rank", op="min"), axis=None)
+    x_range = marks.range_with_margins(f"{_NUMBER_PIXELS}", labels.pixels)
+    scale = alt.Scale(zero=False, padding=12, range=x_range)
     start = alt.X("from:Q", scale=scale, title=None)
     colour = marks.model_colour(context)
     tooltip = marks.tooltips("model:N", "metric:N", "value:Q", *marks.INTERVAL_FIELDS, "users:Q")
@@ -110,5 +110,8 @@ def _build_layers(context: ReportContext, rows: Layer) -> list[Layer]:
             shape=marks.model_shape(context),
             tooltip=tooltip,
         ),
+        labels.look_up(canvas, base, "model")
+        .mark_text(align="left", text=alt.ExprRef(marks.LABEL_TEXT))
+        .encode(x=alt.value(0), y=y, tooltip=tooltip),
         base.mark_text(align="right").encode(x=alt.value(alt.ExprRef("width")), y=y, text="text:N"),
     ]
