@@ -582,6 +582,86 @@ def everything():
     )
 
 
+LONG_NAMES = [
+    f"two_tower_transformer_v2_final_2026-11-01_{size}_negatives" for size in ("large", "small")
+]
+
+
+@pytest.fixture(scope="module")
+def long_names():
+    """Two models whose names differ only near their ends."""
+    torch.manual_seed(0)
+    truth = (torch.rand(80, 40) < 0.15).int()
+    train = (torch.rand(80, 40) < 0.1).int()
+    results = [
+        weft.evaluate(
+            torch.rand(80, 40) + weight * truth,
+            truth,
+            train=train,
+            slices={"age": {user: ["old", "young"][user % 2] for user in range(80)}},
+            metrics=["nDCG", "Gini"],
+            top_k=[5, 10],
+            per_user=True,
+            exposure=True,
+            name=name,
+        )
+        for name, weight in zip(LONG_NAMES, (0.4, 0.2))
+    ]
+    return ReportContext({one.name: one for one in results}, weft.compare(results))
+
+
+# Of every text of a chart that is not transparent: its chart, content and place.
+CHART_TEXTS = """() => [...document.querySelectorAll('.figure')].flatMap((figure) =>
+  [...figure.querySelectorAll('.role-mark text')]
+    .filter((text) => text.textContent.trim() && text.getAttribute('opacity') !== '0')
+    .map((text) => { const {x, y, width, height} = text.getBoundingClientRect();
+      return [figure.dataset.kind, text.textContent, x, y, width, height]; }))"""
+
+
+def overlapping(texts):
+    """Pairs of different texts of a chart that cover each other."""
+    found = []
+    for at, (kind, text, x, y, width, height) in enumerate(texts):
+        for other_kind, other, x2, y2, width2, height2 in texts[:at]:
+            covers_x = min(x + width, x2 + width2) - max(x, x2) > 2
+            covers_y = min(y + height, y2 + height2) - max(y, y2) > 4
+            if kind == other_kind and text != other and covers_x and covers_y:
+                found.append((kind, text, other))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 400])
+def test_long_names_are_told_apart(show, long_names, width):
+    with show(long_names, width=width) as page:
+        texts = page.evaluate(CHART_TEXTS)
+        for kind in {kind for kind, *_ in texts}:
+            own = [text for of_kind, text, *_ in texts if of_kind == kind]
+            for size in ("large", "small"):
+                assert any(f"{size}_negatives" in text for text in own), (kind, own)
+        assert overlapping(texts) == []
+        assert all(x >= 0 and x + wide <= width for _, _, x, _, wide, _ in texts)
+        for caption in page.locator(".figure .caption").all_inner_texts():
+            assert all(name in caption for name in LONG_NAMES)
+        page.locator("#chart-0 text", has_text="small_negatives").hover()
+        page.locator("#vg-tooltip-element.visible").wait_for()
+        assert LONG_NAMES[1] in page.locator("#vg-tooltip-element").inner_text()
+
+
+def test_colours_and_buttons_have_their_place(show):
+    with show(subject(*LONG_NAMES, "A" * 90), width=400) as page:
+        # The dot with the colour of a model is on the line on which its name begins.
+        tops = page.locator("#table-0 thead .model").evaluate_all(
+            """names => names.map((name) => { const range = document.createRange();
+                 range.setStart(name.firstChild, 0); range.setEnd(name.firstChild, 1);
+                 return [name.getBoundingClientRect().top, range.getBoundingClientRect().top]; })"""
+        )
+        assert len(tops) == 3 and all(abs(name - letter) < 8 for name, letter in tops)
+        for code in page.locator(".code").all():
+            button, text = (code.locator(one).bounding_box() for one in ("button", "pre"))
+            assert button["y"] + button["height"] <= text["y"]
+
+
 MARKS = ".role-mark :is(path, text, line)"
 
 
@@ -598,7 +678,7 @@ def test_complete_report(show, everything):
                     select.select_option(label=option)
                     page.wait_for_timeout(20)  # for the chart to be drawn again
                     assert one.locator(MARKS).count()
-        assert page.get_by_text("There is nothing to show of this choice").count() == 0
+        assert page.get_by_text("There are no values for this selection").count() == 0
         notes = page.locator(".notes").inner_text()
         assert "something is odd" in notes and EVIL in notes
         page.evaluate(

@@ -228,8 +228,8 @@ def test_verdict_of_a_metric_without_values_per_user():
     verdict = first(with_total(ALS, 0.9), with_total(KNN, 0.95))
     assert verdict.sentence == (
         "Gini@10 (lower is better): als leads with 0.9000, 0.0500 (5.3%) below knn with 0.9500. "
-        "It was not tested, because it has no value per user. The bootstrap test can compare it: "
-        "evaluate all models with bootstrap=1000 and the same seed."
+        "It was not tested, because it has no value per user. The bootstrap test can compare such "
+        "metrics: evaluate all models with bootstrap=1000 and the same seed."
     )
     assert (verdict.leader, verdict.significant) == ("als", None)
     one, other = (
@@ -241,12 +241,25 @@ def test_verdict_of_a_metric_without_values_per_user():
         "Gini@10 (lower is better): als leads with 0.900 (95% bootstrap interval 0.890 to 0.930), "
         "0.020 (2.2%) below knn with "
         "0.920 (95% bootstrap interval 0.910 to 0.960); the two intervals overlap. It was not "
-        "tested, because it has no value per user. The bootstrap test can compare it: evaluate all "
-        "models with bootstrap=1000 and the same seed."
+        "tested, because it has no value per user. The bootstrap test can compare such metrics: "
+        "evaluate all models with bootstrap=1000 and the same seed."
     )
     apart = first(one, with_total(KNN, 0.99, bca_low=0.98, bca_high=0.995))
     assert "); the two intervals do not overlap. It was" in apart.sentence
     assert apart.significant is None
+
+
+def test_only_the_first_untested_metric_has_advice():
+    models = [
+        with_total(with_total(one, gini), items, "ItemCoverage@10", higher_is_better=True)
+        for one, gini, items in ((ALS, 0.9, 309.0), (KNN, 0.95, 308.0))
+    ]
+    context = ReportContext.from_result(weft.compare(models))
+    sentences = [one.sentence for one in words.verdicts(context)]
+    untested = [text for text in sentences if "because it has no value per user" in text]
+    assert ["bootstrap=1000" in text for text in untested] == [True, False]
+    # A difference of counts has no digits after the point.
+    assert "als leads with 309, 1 (0.32%) above knn with 308." in "".join(sentences)
 
 
 def test_verdict_of_a_metric_that_was_not_compared():
@@ -388,7 +401,7 @@ def test_texts_name_the_family_of_tests(settings, how, caption):
     assert all(f"; {interval} of the difference" in text for text in pairs)
     assert f"difference with its {interval};" in pairs_legend(comparison)
     found = dict(words.provenance(ReportContext.from_result(comparison)))["comparison"]
-    assert found.startswith(f"paired_t, {caption}, alpha = 0.05")
+    assert found.startswith(f"paired t-test, {caption}, alpha = 0.05")
 
 
 def joined(*results):
@@ -574,7 +587,7 @@ def test_facts_describe_the_data():
     assert (
         found["seen items"] == "masked"
         and found["candidates"] == "all items"
-        and found["relevant"] == "ratings above 0"
+        and found["relevant items"] == "ratings above 0"
     )
     assert found["ties"] == "index (the item with the lower index comes first)"
     assert (
@@ -605,7 +618,7 @@ def test_facts_describe_the_data():
         "(b)"
     )
     assert (
-        both["relevant"] == "ratings above 0 (als); ratings of at least 4 (b)"
+        both["relevant items"] == "ratings above 0 (als); ratings of at least 4 (b)"
         and both["profile"] == "rectools (b)"
     )
     assert both["users without a relevant item"] == "1, excluded from means (als); counted as 0 (b)"
@@ -726,7 +739,7 @@ def test_provenance():
     )
     assert (
         found["comparison"]
-        == "paired_t, p-values not adjusted (one pair of models per metric), alpha = 0.05"
+        == "paired t-test, p-values not adjusted (one pair of models per metric), alpha = 0.05"
     )
     assert not {"metrics", "num_negatives", "configuration"} & found.keys()
     told = replace(
@@ -992,7 +1005,7 @@ def test_overall_verdict_counts_wins_and_names_losses():
     knn = with_total(knn, 0.1, "ItemCoverage@10", higher_is_better=True)
     assert overall(als, knn, compared=True) == [
         "als has the best value on 2 of 3 metrics; knn on 1 (Gini@10).",
-        "Its lead over every other model is significant on 1 of 1 tested metrics; 1 were not "
+        "Its lead over every other model is significant on 1 of 1 tested metrics; 1 was not "
         "tested.",
         "als is not the best on Gini@10 (0.4000; knn: 0.2000).",
     ]
@@ -1017,10 +1030,15 @@ def test_overall_verdict_takes_one_cutoff_of_each_metric():
     numbers = (0.8, 0.5, 0.7, 0.2, 1)
     changed = (replace(one, value=value) for one, value in zip(entries, numbers))
     second = Result(tuple(changed), "second")
-    assert overall(first, second) == ["second has the best value on the only metric."]
+    assert overall(first, second) == [
+        "second has the best value on the only metric.",
+        "Each metric counts once, at cut-off 10.",
+    ]
     third = Result((replace(entries[2], value=0.1),), "third")
     assert overall(first, second, third) == [
-        "second has the best value on all 2 metrics; first on 1 (MRR@5); ties count for each model."
+        "second has the best value on all 2 metrics; first on 1 (MRR@5); ties count for each "
+        "model.",
+        "Each metric counts once, at cut-off 10, or at its first cut-off if it has no value there.",
     ]
     undefined = replace(first, entries=tuple(replace(one, value=math.nan) for one in entries))
     assert overall(undefined, second) == []
@@ -1056,7 +1074,7 @@ def test_paths_lose_the_folders_of_the_machine():
     date = datetime.date(2026, 3, 1)
     assert (
         words.subtitle(hidden, date)
-        == "truth data/test.csv · report created on 2026-03-01 · Weft 1"
+        == "truth: data/test.csv · report created on 2026-03-01 · Weft 1"
     )
     relative = ReportContext({"als": replace(ALS, provenance={"files": {"truth": "test.csv"}})})
     assert hide_folders(relative) is relative

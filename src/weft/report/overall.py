@@ -36,7 +36,7 @@ def overall(context: ReportContext) -> list[str]:
     if len(leaders) == 1:
         sentences += _describe_tests(context, leaders[0], wins[leaders[0]])
         sentences += _describe_losses(context, leaders[0], contests)
-    return sentences
+    return sentences + _describe_cutoffs(context, contests)
 
 
 def _find_contests(context: ReportContext) -> list[_Contest]:
@@ -96,11 +96,24 @@ def _describe_tests(context: ReportContext, leader: str, won: Sequence[_Contest]
     if not tested:
         return []
     untested = len(outcomes) - len(tested)
-    more = f"; {untested} were not tested" if untested else ""
+    more = f"; {untested} {'was' if untested == 1 else 'were'} not tested" if untested else ""
     return [
         f"Its lead over every other model is significant on {sum(tested)} of {len(tested)} tested "
         f"metrics{more}."
     ]
+
+
+def _describe_cutoffs(context: ReportContext, contests: Sequence[_Contest]) -> list[str]:
+    """Return a sentence on the cut-offs that count, if metrics have several."""
+    counted = {one.row.name: one.row.any_value for one in contests}
+    metrics = {value.metric for value in counted.values()}
+    rows = filter(_is_contested, context.metric_rows)
+    if all(row.name in counted for row in rows if row.any_value.metric in metrics):
+        return []
+    rule = f"Each metric counts once, at cut-off {USUAL_CUTOFF}"
+    if {value.k for value in counted.values()} <= {USUAL_CUTOFF, None}:
+        return [f"{rule}."]
+    return [f"{rule}, or at its first cut-off if it has no value there."]
 
 
 def _describe_losses(

@@ -15,6 +15,7 @@ from weft.report.context import ReportContext
 from weft.report.definitions import MetricDefinition
 from weft.report.definitions import metric_definitions as definitions
 from weft.report.rerun import rerun
+from weft.report.verdict_phrases import caption_test
 from weft.report.verdicts import Verdict, verdict, verdicts
 
 __all__ = [
@@ -116,7 +117,7 @@ def facts(context: ReportContext) -> list[tuple[str, str]]:
     descriptions: dict[str, _Describe] = {
         "data": _describe_split,
         "candidates": _describe_candidates,
-        "relevant": _describe_relevance,
+        "relevant items": _describe_relevance,
         "ties": _describe_ties,
         "profile": lambda result: result.settings.get("profile"),
     }
@@ -137,7 +138,7 @@ def subtitle(context: ReportContext, date: datetime.date) -> str:
             str(origin["files"][role]) for origin in origins if role in origin.get("files", {})
         )
         if files:
-            parts.append(f"{role} {', '.join(files)}")
+            parts.append(f"{role}: {', '.join(files)}")
     parts.append(f"report created on {date.isoformat()}")
     versions = dict.fromkeys(str(origin["weft"]) for origin in origins if "weft" in origin)
     parts += [f"Weft {', '.join(versions)}"] if versions else []
@@ -331,7 +332,14 @@ def _count_name(name: str) -> str:
 
 # --------------------------------------------------------------------------------------------------
 
-_PACKAGES = {"weft": "Weft", "torch": "PyTorch", "numpy": "NumPy", "python": "Python"}
+_PROVENANCE = {
+    "weft": "Weft",
+    "torch": "PyTorch",
+    "numpy": "NumPy",
+    "python": "Python",
+    "ids": "origin of ids",
+}
+_SETTINGS = {"nan_scores": "NaN scores"}
 _FINGERPRINT_LENGTH: int | None = 8
 
 
@@ -339,7 +347,8 @@ def provenance(context: ReportContext) -> list[tuple[str, str]]:
     """Return versions, files, fingerprints, processes, settings, and the tests of a comparison."""
     rows = [*_describe_all(context, _provenance_readers(context))]
     if context.comparison is not None:
-        tests = map(context.comparison.caption, context.comparison.tests)
+        comparison = context.comparison
+        tests = [caption_test(comparison, test) for test in comparison.tests]
         rows.append(("comparison", "; ".join(tests)))
     return rows
 
@@ -348,17 +357,17 @@ def _provenance_readers(context: ReportContext) -> Iterator[tuple[str, _Describe
     origins = [result.provenance for result in context.results.values()]
     for key in _keys(origins):
         if key not in ("fingerprint", "files", "configuration", "split"):
-            yield _PACKAGES.get(key, key), _reader("provenance", key)
+            yield _PROVENANCE.get(key, key.replace("_", " ")), _reader("provenance", key)
     for key in _keys(origin.get("files", {}) for origin in origins):
         yield f"{key} file", _reader("provenance", "files", key)
     for key in _keys(origin.get("fingerprint", {}) for origin in origins):
-        name, length = f"{key} fingerprint", _FINGERPRINT_LENGTH
+        name, length = f"{key.replace('_', ' ')} fingerprint", _FINGERPRINT_LENGTH
         if key == "source_kind":
             name, length = "source kind", None
         yield name, _reader("provenance", "fingerprint", key, length=length)
     for key in _keys(result.settings for result in context.results.values()):
         if key != "metrics":  # the tables have them
-            yield key.replace("_", " "), _reader("settings", key)
+            yield _SETTINGS.get(key, key.replace("_", " ")), _reader("settings", key)
 
 
 def _reader(attribute: str, *keys: str, length: int | None = None) -> _Describe:

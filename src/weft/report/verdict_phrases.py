@@ -11,6 +11,7 @@ from weft.metrics.names import parse_name, split_labels
 from weft.metrics.registry import find_metric
 from weft.report.number_format import number, places, with_places
 from weft.statistics import Comparison
+from weft.statistics.comparison_text import describe_adjustment
 from weft.statistics.significance_tests import UNPAIRED
 
 TESTS = {
@@ -31,6 +32,11 @@ def name_test(comparison: Comparison, test: str) -> str:
     one_sided = "" if comparison.alternative == "two-sided" else ", one-sided"
     unpaired = ", which ignores that the users are the same" if test in UNPAIRED else ""
     return TESTS[test] + one_sided + unpaired
+
+
+def caption_test(comparison: Comparison, test: str) -> str:
+    """Return the name of a test of a comparison, the correction of its p-values and alpha."""
+    return f"{name_test(comparison, test)}, {describe_adjustment(comparison, test)}"
 
 
 def describe_direction(value: MetricValue) -> str:

@@ -9,7 +9,14 @@ from typing import Any
 
 from weft.evaluation.metric_value import MetricValue
 from weft.report.context import ReportContext
-from weft.report.number_format import number, percent, places, probability, with_places
+from weft.report.number_format import (
+    common_places,
+    number,
+    percent,
+    places,
+    probability,
+    with_places,
+)
 from weft.report.verdict_phrases import (
     describe_direction,
     describe_overlap,
@@ -50,9 +57,9 @@ class Verdict:
 
 def verdicts(context: ReportContext) -> list[Verdict]:
     """Return a verdict for each headline metric."""
+    first_untested = next((name for name in context.headlines if name not in context.tests), None)
     return [
-        _build_verdict(context, name, has_hint=index == 0)
-        for index, name in enumerate(context.headlines)
+        _build_verdict(context, name, has_hint=name == first_untested) for name in context.headlines
     ]
 
 
@@ -187,24 +194,29 @@ class _Lead:
         """Return a sentence on the two values, and None: it was not tested."""
         first, second = self.values[self.leader], self.values[self.second]
         gap = _merit(first) - _merit(second)
-        gap_text = self._describe_gap(gap, places(gap, half_width(first.interval)), second.value)
+        digits = places(gap, half_width(first.interval))
+        is_count = common_places([first.value, second.value]) == 0
+        gap_text = self._describe_gap(gap, 0 if is_count else digits, second.value)
         text = f"{self.opening}, {gap_text} with {with_interval(second)}"
         overlap = describe_overlap(first.interval, second.interval)
         if self.context.comparison is None:
             hint = f" {HOW_TO_TEST}" if has_hint else ""
             return f"{text}; not tested for significance{overlap}.{hint}", None
-        return f"{text}{overlap}. {self._reason_untested()}.", None
+        reason, advice = self._reason_untested()
+        return f"{text}{overlap}. {reason}.{f' {advice}.' if advice and has_hint else ''}", None
 
-    def _reason_untested(self) -> str:
+    def _reason_untested(self) -> tuple[str, str]:
+        """Return why the metric was not tested, and how to test it, empty if that is obvious."""
         tables = [result.per_user for result in self.comparison.results.values()]
         if all(table is not None and self.name in table.columns for table in tables):
-            return "It was not among the tested metrics"
+            return "It was not among the tested metrics", ""
         if self.values[self.leader].users is None:
             return (
-                "It was not tested, because it has no value per user. The bootstrap test can "
-                "compare it: evaluate all models with bootstrap=1000 and the same seed"
+                "It was not tested, because it has no value per user",
+                "The bootstrap test can compare such metrics: evaluate all models with "
+                "bootstrap=1000 and the same seed",
             )
-        return "It was not tested, because not every model has per-user values"
+        return "It was not tested, because not every model has per-user values", ""
 
     def tested(self) -> tuple[str, bool | None]:
         """Return a sentence on the test, and whether the leader is significantly better than all.

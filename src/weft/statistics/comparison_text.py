@@ -75,6 +75,11 @@ def caption(comparison: Comparison, test: str) -> str:
     name = f"{test}{_UNPAIRED_MARK}" if test in UNPAIRED else test
     if comparison.alternative != "two-sided":
         name += f", {comparison.alternative}"
+    return f"{name}, {describe_adjustment(comparison, test)}"
+
+
+def describe_adjustment(comparison: Comparison, test: str) -> str:
+    """Return the correction of the p-values of a test and alpha as text."""
     several, one = _FAMILY_TEXTS[comparison.family]
     if comparison.correction == "none":
         adjusted = "p-values not adjusted"
@@ -82,7 +87,7 @@ def caption(comparison: Comparison, test: str) -> str:
         adjusted = f"p-values adjusted by {comparison.correction} over {several}"
     else:
         adjusted = f"p-values not adjusted ({one})"
-    return f"{name}, {adjusted}, alpha = {comparison.alpha:g}"
+    return f"{adjusted}, alpha = {comparison.alpha:g}"
 
 
 def describe_correction(comparison: Comparison, row: Mapping[str, Any]) -> str:

@@ -160,7 +160,8 @@ def _template() -> Any:
         "prose": _paragraphs_to_html,
         "code": _code_to_html,
         "sentence": _sentence_after_metric,
-        "shown": lambda name: name or _UNNAMED,
+        "shown": lambda name: _to_breakable_html(name or _UNNAMED),
+        "breakable": _to_breakable_html,
     }
     return environment.from_string(_asset("page.html.jinja"))
 
@@ -216,6 +217,11 @@ def _code_to_html(text: str) -> Markup:
         Markup("<code>{}</code>").format(part) if index % 2 else escape(part)
         for index, part in enumerate(parts)
     )
+
+
+def _to_breakable_html(text: str) -> Markup:
+    """Return a text in HTML that may continue on another line after an underscore."""
+    return Markup(re.sub(r"_(?=\w)", "_<wbr>", str(escape(text))))
 
 
 def _sentence_after_metric(verdict: report_text.Verdict) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from weft.report.context import ReportContext, metric_family
 from weft.report.number_format import common_places
+from weft.report.verdict_phrases import caption_test
 from weft.statistics.comparison import MeanCell
 from weft.statistics.metric_rows import MetricRow, skill_rows
 
@@ -158,7 +159,8 @@ def _comparison_legend(context: ReportContext) -> list[str]:
         return []
     remarks = [remark[:1].upper() + remark[1:] for remark in context.comparison.legend()]
     tests = dict.fromkeys(context.tests.values())
-    return ["; ".join([*remarks, *map(context.comparison.caption, tests)])]
+    captions = [caption_test(context.comparison, test) for test in tests]
+    return ["; ".join([*remarks, *captions])]
 
 
 def _interval_legend(context: ReportContext) -> list[str]:
@@ -169,8 +171,13 @@ def _interval_legend(context: ReportContext) -> list[str]:
         "[low, high] 95% bootstrap interval over users": kinds & {"bootstrap", "BCa"},
     }
     shown = "; ".join(text for text, is_shown in texts.items() if is_shown)
-    position = "; the line below a value shows its interval" if len(context.models) > 1 else ""
-    return [f"{shown}{position}"] if shown else []
+    if not shown:
+        return []
+    bars = (
+        "bar below a value: its interval, on one scale for all models (from the lowest to the "
+        "highest end of the intervals of this metric); the mark on the bar is the value"
+    )
+    return [shown, *([bars] if len(context.models) > 1 else [])]
 
 
 def _heading(row: MetricRow) -> MetricHeading:

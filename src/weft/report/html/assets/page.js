@@ -1,5 +1,5 @@
 "use strict";
-// The report's own code: it filters, sorts and copies the tables, and draws the charts. It changes text only by textContent.
+// The report's own code: it filters, sorts and copies the tables, and draws the charts. It adds text only as text, never as HTML.
 
 const shown = (selector, within = document) => [...within.querySelectorAll(selector)];
 
@@ -13,6 +13,11 @@ function element(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
   made.append(...children);
   return made;
+}
+
+// A text that may continue on another line after an underscore.
+function breakable(text) {
+  return text.split(/(?<=_)(?=\w)/).flatMap((part, at) => (at ? [element("wbr"), part] : [part]));
 }
 
 function say(text) {
@@ -53,7 +58,7 @@ function makeSortable(tables) {
             one.tBodies[body].append(...ordered);
           });
         });
-        say(next === "none" ? "Original order" : `Sorted by ${nameOf(head)}, ${next}`);
+        say(next === "none" ? "Sorted in the original order" : `Sorted by ${nameOf(head)}, ${next}`);
       });
     });
   });
@@ -246,7 +251,7 @@ function dataTable({ columns, rows }, label) {
   region.setAttribute("aria-label", label);
   const button = element("button", { type: "button", textContent: "Copy as CSV" });
   button.addEventListener("click", () => copy(csv([columns, ...rows.map((row) => row.map((value) => String(value ?? "")))]), button));
-  const more = few ? [] : [element("p", { textContent: `The first ${MOST_ROWS} of ${rows.length} rows; copying gives all.` })];
+  const more = few ? [] : [element("p", { textContent: `Rows 1 to ${MOST_ROWS.toLocaleString("en")} of ${rows.length.toLocaleString("en")}. "Copy as CSV" copies all rows.` })];
   return [element("div", { className: "copy" }, button), ...more, region];
 }
 
@@ -276,7 +281,7 @@ function tellWhatIsChosen(holder, view, selects) {
   const tell = () => {
     const chosen = selects.map((name) => view.signal(name));
     const found = texts.find(([options]) => options.every((option, at) => option === chosen[at]));
-    caption.textContent = found ? found[1] : "There is nothing to show of this choice.";
+    caption.replaceChildren(...breakable(found ? found[1] : "There are no values for this selection."));
   };
   for (const name of selects) view.addSignalListener(name, tell);
 }
