@@ -1422,16 +1422,15 @@ def test_explains_a_metric(tmp_path, call):
     assert (
         "2^r - 1" in printed
         and "Järvelin" in printed
-        and "parameter  gain = 'exponential'" in printed
+        and '\n  gain = "exponential"\n      Gain of a relevant item' in printed
         and "scores and truth only" in printed
     )
     assert (
         "needs      train, user_groups, item_clusters"
         in call("metrics", "BiasDisparityBD", cwd=tmp_path).stdout
     )
-    assert (
-        "parameter  metric_names (required)" in call("metrics", "Hypervolume", cwd=tmp_path).stdout
-    )
+    assert "\n  metric_names (required)\n" in call("metrics", "Hypervolume", cwd=tmp_path).stdout
+    assert "Parameters:" not in call("metrics", "MRR", cwd=tmp_path).stdout
 
 
 def test_shows_a_metric_as_each_tool_defines_it(tmp_path, call):
@@ -1682,10 +1681,18 @@ def registered():
 OWN_METRIC = """import weft
 @weft.register
 class HitsOfCommand(weft.UserAverageTopKMetric):
-    "Hits in the list."
+    '''Hits in the list.
+
+    Parameters:
+        start: First position that counts,
+            from 1.
+    '''
     higher_is_better = True
+    def __init__(self, k, *, start=1, **settings):
+        super().__init__(k, **settings)
+        self.start = start
     def compute_scores(self, preds, target, top_k_rel, **kwargs):
-        return top_k_rel.sum(dim=1)
+        return top_k_rel[:, self.start - 1 :].sum(dim=1)
 """
 
 
@@ -1707,7 +1714,8 @@ def test_custom_modules(folder, call, registered, named):
     checked = call("check", *FLAGS[1:], *option, "--format", "json", cwd=folder)
     assert json.loads(checked.stdout)["values"]["good"] == {"HitsOfCommand@2": 1.0}
     shown = call("metrics", "HitsOfCommand", "--custom-modules", named, cwd=folder)
-    assert "Hits in the list." in shown.stdout
+    assert "Hits in the list.\n\nParameters:\n  start = 1\n" in shown.stdout
+    assert "\n      First position that counts, from 1.\n" in shown.stdout
 
 
 def test_custom_modules_that_cannot_be_imported(folder, call):

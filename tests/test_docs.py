@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,12 @@ from ruamel.yaml import YAML
 
 from weft._input_kinds import split_column
 from weft.config import load
+from weft.errors import check_choice
 from weft.metrics import registry
+from weft.metrics.base.metric import BaseMetric
+from weft.metrics.declarations import own_parameters
 from weft.metrics.profiles import PROFILES
-from weft.metrics.registry import built_in_metrics, find_metric
+from weft.metrics.registry import EMPTY_INPUTS, build_metric, built_in_metrics, find_metric
 from weft.report.definitions import (
     LIKED,
     LISTS,
@@ -20,6 +24,8 @@ from weft.report.definitions import (
     ToolDefinition,
     compare_definitions,
     describe,
+    describe_parameters,
+    describe_settings,
     differing_parameters,
     list_facts,
 )
@@ -77,6 +83,98 @@ def test_metrics_document_formula_use_and_related_metrics(metric):
     assert f"```math\n{description.formula}\n```" in page and description.use in page
     assert description.symbols in page and "$" not in description.definition
     assert all(f"]({name}.md): " in page for name in description.related)
+
+
+@pytest.mark.parametrize("metric", built_in_metrics(), ids=lambda metric: metric.__name__)
+def test_metrics_describe_their_parameters(metric):
+    page = PAGES[f"metrics/{metric.__name__}.md"]
+    for one in describe_parameters(metric):
+        assert re.match(r"[A-Z`]", one.text) and one.text.endswith("."), one
+        assert "As in " not in one.text.replace("As in trec_eval", ""), one
+        default = f"`{one.default}`" if one.default else "required"
+        text = one.text.replace("|", "\\|")
+        assert f"\n| `{one.name}` | {default} | {text} |\n" in page
+    for base in metric.__mro__:
+        if issubclass(base, BaseMetric):
+            assert set(describe(base).parameters) <= set(own_parameters(base)), base
+
+
+def test_settings_of_all_metrics_are_described():
+    for one in describe_settings():
+        assert f"\n| `{one.name}` | `{one.default}` | {one.text} |\n" in PAGES["metrics/README.md"]
+    undescribed = set(own_parameters(BaseMetric)) - {one.name for one in describe_settings()}
+    assert undescribed == set()
+
+
+@pytest.fixture
+def closed_choices(monkeypatch):
+    """A function that returns the allowed values of closed choices, by parameter of a metric."""
+
+    def find(metric):
+        allowed_values = {}
+
+        def record(parameter, value, allowed):
+            allowed_values[parameter] = allowed
+            return check_choice(parameter, value, allowed)
+
+        for name, module in list(sys.modules.items()):
+            if name.startswith("weft.") and getattr(module, "check_choice", None) is check_choice:
+                monkeypatch.setattr(module, "check_choice", record)
+        spec = registry.example_spec(metric)
+        build_metric(spec, inputs=EMPTY_INPUTS, standalone=False)
+        monkeypatch.undo()
+        return allowed_values
+
+    return find
+
+
+def test_descriptions_name_all_values_of_choices(closed_choices):
+    num_choices = 0
+    for metric in built_in_metrics():
+        choices = closed_choices(metric)
+        for one in [*describe_parameters(metric), *describe_settings()]:
+            for value in choices.get(one.name, ()):
+                assert f'`"{value}"`' in one.text, (metric.__name__, one.name, value)
+            num_choices += one.name in choices and one not in describe_settings()
+    assert num_choices > 80
+
+
+class DescribedMetric(find_metric("DCG")):
+    """A metric of an author.
+
+    Parameters:
+        power: Exponent of
+            the value, with a
+            note: from 0 up.
+        discount, other: As in nDCG. Here, it has
+            no effect.
+        unknown: As in Unknown.
+
+    A paragraph.
+    """
+
+    def __init__(self, k, *, power, discount=1, other=1, unknown="x", free=None, **settings):
+        super().__init__(k, **settings)
+
+
+class DerivedMetric(DescribedMetric):
+    def __init__(self, k, *, power=2, **settings):
+        super().__init__(k, power=power, **settings)
+
+
+def test_parameters_of_authors_are_described():
+    assert describe(DescribedMetric).definition == "A paragraph."
+    described = {one.name: (one.default, one.text) for one in describe_parameters(DescribedMetric)}
+    discount = describe(find_metric("nDCG")).parameters["discount"]
+    assert described == {
+        "power": ("", "Exponent of the value, with a note: from 0 up."),
+        "discount": ("1", f"{discount} Here, it has no effect."),
+        "other": ("1", "As in nDCG. Here, it has no effect."),  # nDCG has no such parameter
+        "unknown": ('"x"', "As in Unknown."),
+        "free": ("None", ""),
+    }
+    (power,) = describe_parameters(DerivedMetric)
+    assert (power.default, power.text) == ("2", described["power"][1])
 
 
 def test_unknown_latex_commands_are_found():

@@ -712,7 +712,7 @@ def test_definitions_show_the_parameters_used():
     )
     assert (
         ndcg.summary.startswith("Normalized discounted cumulative gain")
-        and "`gain` is" in ndcg.definition
+        and "`gain`: Gain of a relevant item" in ndcg.definition
         and "Järvelin" in ndcg.reference
     )
     assert gini.better == "lower" and dict(gini.parameters) == {

@@ -24,7 +24,12 @@ def _lines() -> Iterator[str]:
                 name = metric.__name__
                 yield f"```{{py:class}} weft.metrics.{name}{_signature(metric)}"
                 yield definitions.describe(metric).summary
-                yield from (f"See [{definitions.title(metric)}](../../metrics/{name}.md).", "```")
+                yield from (f"See [{definitions.title(metric)}](../../metrics/{name}.md).", "")
+                yield from (
+                    f":param {one.name}: {one.text}"
+                    for one in definitions.describe_parameters(metric)
+                )
+                yield "```"
         yield ""
 
 

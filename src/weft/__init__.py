@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from weft.metrics.accumulators import ItemRelevance
     from weft.metrics.base.composite_formula import Composite
     from weft.metrics.base.formulas import RatingMetric, UserAverageMetric, UserAverageTopKMetric
-    from weft.metrics.base.metric import BaseMetric, TopKMetric
+    from weft.metrics.base.metric import BaseMetric
     from weft.metrics.base.summed import SummedMetric, SummedTopKMetric
+    from weft.metrics.base.top_k_metric import TopKMetric
     from weft.metrics.list_sums import GroupSums, Histogram, ItemSums, UserSum
     from weft.metrics.registry import register
     from weft.metrics.single_target import HR, MRR, NDCG, get_topk_ranks
@@ -79,7 +80,7 @@ _HOMES = {
     "SummedMetric": "weft.metrics.base.summed",
     "SummedTopKMetric": "weft.metrics.base.summed",
     "TopKItems": "weft.data.topk_items",
-    "TopKMetric": "weft.metrics.base.metric",
+    "TopKMetric": "weft.metrics.base.top_k_metric",
     "TrainInteractions": "weft._input_kinds",
     "UserAverageMetric": "weft.metrics.base.formulas",
     "UserAverageTopKMetric": "weft.metrics.base.formulas",

@@ -11,7 +11,10 @@ from weft.cli.flags import locate_modules
 from weft.cli.options import CUSTOM_MODULES, add_options, complete_metrics
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from weft.metrics.base.metric import BaseMetric
+    from weft.report.definitions import ParameterDescription
 
 
 _Name = Annotated[
@@ -172,7 +175,7 @@ def _list_metrics(metrics: list[type[BaseMetric]], *, with_profiles: bool) -> No
 
 
 def _explain_metric(metric: type[BaseMetric]) -> None:
-    """Print a metric's docstring without the formula, its parameters and its properties."""
+    """Print a metric's docstring without the formula, and its properties."""
     from rich.text import Text
 
     from weft.cli.output import open_console
@@ -198,9 +201,24 @@ def _explain_metric(metric: type[BaseMetric]) -> None:
     if words.code:
         console.print()
         console.print(Text(words.code), soft_wrap=True)
+    _print_parameters(console, definitions.describe_parameters(metric))
     console.print()
     for title, text in definitions.list_facts(metric):
         console.print(paragraph(text, console.width, first=f"{title:<10} "))
+
+
+def _print_parameters(console: Console, parameters: list[ParameterDescription]) -> None:
+    """Print each parameter with its default and its description."""
+    from rich.text import Text
+
+    from weft.report.terminal import paragraph
+
+    if parameters:
+        console.print("\nParameters:")
+    for one in parameters:
+        console.print(Text(f"  {one.name} {f'= {one.default}' if one.default else '(required)'}"))
+        if one.text:
+            console.print(paragraph(one.text, console.width, first=" " * 6))
 
 
 def _print_definitions(metric: type[BaseMetric]) -> None:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for editors and type checkers; at run time names come from the registry
     from weft.metrics.accuracy import *
     from weft.metrics.base.formulas import RatingMetric, UserAverageMetric, UserAverageTopKMetric
-    from weft.metrics.base.metric import BaseMetric, TopKMetric
+    from weft.metrics.base.metric import BaseMetric
     from weft.metrics.base.summed import SummedMetric, SummedTopKMetric
+    from weft.metrics.base.top_k_metric import TopKMetric
     from weft.metrics.bias import *
     from weft.metrics.bias_disparity import *
     from weft.metrics.coverage import *
@@ -31,7 +32,7 @@ _BASE_CLASSES = {
     "RatingMetric": "weft.metrics.base.formulas",
     "SummedMetric": "weft.metrics.base.summed",
     "SummedTopKMetric": "weft.metrics.base.summed",
-    "TopKMetric": "weft.metrics.base.metric",
+    "TopKMetric": "weft.metrics.base.top_k_metric",
     "UserAverageMetric": "weft.metrics.base.formulas",
     "UserAverageTopKMetric": "weft.metrics.base.formulas",
 }

@@ -17,8 +17,9 @@ from weft._input_kinds import built_in_inputs
 from weft.data import Label, Labels, Train
 from weft.errors import InputError
 from weft.metrics.accumulators import Accumulator, GroupExposure
-from weft.metrics.base.metric import Bounds, TopKMetric
+from weft.metrics.base.metric import Bounds
 from weft.metrics.base.summed import SummedMetric
+from weft.metrics.base.top_k_metric import TopKMetric
 from weft.metrics.group_rates import rates
 from weft.metrics.registry import register
 from weft.metrics.state_layout import StateView

@@ -35,14 +35,18 @@ _GE = (
 class ItemCoverage(SummedTopKMetric):
     r"""The number of distinct items that are recommended to at least one user.
 
-    All lists count, also those of users without relevant items. `as_fraction=True` divides by the
-    number of items in the catalogue. `universe="train"` counts only items with train interactions,
-    and divides by the number of such items (as RePlay and evidently do). `users="evaluated"` uses
-    only the lists of users with a relevant item.
+    By default, all lists count, also those of users without relevant items.
 
     Formula: \mathrm{ItemCoverage} = {\Big| \bigcup_{u \in U} L_u \Big|}
 
     Symbols: $U$ are all users, with or without relevant items.
+
+    Parameters:
+        as_fraction: True divides by the number of items that can count: those of the `universe`.
+        universe: Items that can count: `"catalogue"` stands for all items of the catalogue, and
+            `"train"` for those with train interactions, as in RePlay and evidently.
+        users: Users whose lists count: `"lists"` stands for all users, with or without relevant
+            items, and `"evaluated"` for users with a relevant item.
 
     Use: ItemCoverage answers how much of the catalogue a model makes visible at all. Use
     `as_fraction=True` to compare catalogues of different sizes. The value grows with the number of
@@ -150,12 +154,14 @@ class _CoveredUsers(_ListMetric):
 class UserCoverage(_CoveredUsers):
     r"""The number of users who are recommended at least one item.
 
-    `as_fraction=True` divides by the number of users, which includes users without any
-    recommendation. `users="evaluated"` counts only users with a relevant item.
-
     Formula: \mathrm{UserCoverage} = \sum_{u \in U} [{|L_u|} \ge 1]
 
     Symbols: $U$ are all users, with or without relevant items.
+
+    Parameters:
+        as_fraction: True divides by the number of users that count, with or without
+            recommendations.
+        users: As in ItemCoverage.
 
     Use: UserCoverage answers for how many users a model can recommend anything. Use it next to
     accuracy for models that cannot serve everyone, such as neighbourhood models or rules that fail
@@ -184,12 +190,14 @@ class UserCoverage(_CoveredUsers):
 class UserCoverageAtN(_CoveredUsers):
     r"""The number of users who are recommended at least `n` items (by default, k items).
 
-    `as_fraction=True` divides by the number of users, which includes users without any
-    recommendation. `users="evaluated"` counts only users with a relevant item.
-
     Formula: \mathrm{UserCoverageAtN} = \sum_{u \in U} [{|L_u|} \ge n], \quad n = k
 
     Symbols: $U$ are all users, with or without relevant items.
+
+    Parameters:
+        n: Lowest number of items in a list, an integer from 1 up. None stands for k.
+        as_fraction: As in UserCoverage.
+        users: As in ItemCoverage.
 
     Use: UserCoverageAtN answers for how many users a page with n places can be filled. Use it if
     filters, thresholds or business rules shorten lists. It does not measure the quality of the
@@ -221,10 +229,12 @@ class UserCoverageAtN(_CoveredUsers):
 class NumRetrieved(_ListMetric):
     r"""The mean number of recommended items per list, at most k.
 
-    All lists count, also those of users without relevant items. `users="evaluated"` uses only the
-    lists of users with a relevant item.
+    By default, all lists count, also those of users without relevant items.
 
     Formula: \mathrm{NumRetrieved}_u = {|L_u|}
+
+    Parameters:
+        users: As in ItemCoverage.
 
     Use: NumRetrieved answers how long lists really are. Look at it first if Precision or Recall is
     lower than expected, because positions that are not filled count as misses. It is no measure of
@@ -270,10 +280,12 @@ class ValidRate(_PositionShare):
 
     It measures how often a generative model invents items: with a catalogue (`items`) and
     `unknown_items="miss"`, items outside the catalogue keep their positions. An item that repeats
-    an earlier one is valid; DuplicateRate counts such items. `users="evaluated"` uses only the
-    lists of users with a relevant item.
+    an earlier one is valid; DuplicateRate counts such items.
 
     Formula: \mathrm{ValidRate}_u = \frac{1}{|L_u|} \sum_{p=1}^{|L_u|} [i_p \in I]
+
+    Parameters:
+        users: As in ItemCoverage.
 
     Use: ValidRate answers how many generated recommendations exist. Use it for language models and
     generative retrieval, where an output need not be an item. It is always 1 for models that score
@@ -310,11 +322,13 @@ class DuplicateRate(_PositionShare):
     averaged over all lists. Lower is better.
 
     With `duplicates="miss"`, repeated items keep their positions. Items are compared by their ids,
-    whether or not they are in the catalogue. `users="evaluated"` uses only the lists of users with
-    a relevant item.
+    whether or not they are in the catalogue.
 
     Formula: \mathrm{DuplicateRate}_u = \frac{1}{|L_u|} \sum_{p=1}^{|L_u|} [i_p \in \{ i_1, \ldots,
     i_{p-1} \}]
+
+    Parameters:
+        users: As in ItemCoverage.
 
     Use: DuplicateRate answers how many positions of a list are wasted on repeated items. Use it for
     generative models and for lists that are merged from several sources. It finds items with the

@@ -93,11 +93,10 @@ class ExpectedExposureLoss(_ExpectedExposure):
     r"""EE-L: the squared distance between the exposure of items in a list and their target
     exposure, averaged over users. Lower is better.
 
-    The exposure of an item is the `weight` of its position in the list, and 0 if it is not in the
+    The exposure of an item is the weight of its position in the list, and 0 if it is not in the
     list. In the target, all orders with the |R| relevant items first are equally likely: relevant
     items have the mean weight of the first |R| positions, and other items the mean weight of all
-    further positions, up to the number of items in the catalogue. `weight` of position r is 1
-    (`"uniform"`), p^(r - 1) (`"geometric"`), 1 / log2(r + 1) (`"log"`) or 1/r (`"reciprocal"`).
+    further positions, up to the number of items in the catalogue.
 
     EE-L is EE-D - 2 EE-R plus the sum of the squared targets. A single list cannot give items that
     share a target the same exposure, so 0 is not reached in general.
@@ -107,6 +106,9 @@ class ExpectedExposureLoss(_ExpectedExposure):
 
     Symbols: $e$ is the exposure of an item, which is 0 outside the list, $w$ are the default
     weights of positions, and $t$ is the target exposure.
+
+    Parameters:
+        weight, p: As in AWRF.
 
     Use: ExpectedExposureLoss answers how far the attention that items get is from giving equally
     relevant items the same attention. Use it for stochastic rankers and to compare models on the
@@ -142,14 +144,17 @@ class ExpectedExposureDisparity(_ExpectedExposure):
     r"""EE-D: how unequally exposure is spread over the items, as the sum of squared exposures of a
     list, averaged over users. Lower is more equal.
 
-    The exposure of an item is the `weight` of its position in the list, as for
-    ExpectedExposureLoss. With one list per user, the value depends only on the length of the list.
+    The exposure of an item is the weight of its position in the list, as for ExpectedExposureLoss.
+    With one list per user, the value depends only on the length of the list.
 
     Formula: \mathrm{ExpectedExposureDisparity}_u = \sum_{i \in I} e_{ui}^2, \quad e_{ui} = w_p
     \text{ for } i = i_p, \quad w_p = 0.5^{p-1}
 
     Symbols: $e$ is the exposure of an item, which is 0 outside the list, and $w$ are the default
     weights of positions.
+
+    Parameters:
+        weight, p: As in AWRF.
 
     Use: ExpectedExposureDisparity is a part of ExpectedExposureLoss, the part that does not depend
     on relevance. Use it next to ExpectedExposureRelevance to see why the loss changes. With one
@@ -181,13 +186,16 @@ class ExpectedExposureRelevance(_ExpectedExposure):
     r"""EE-R: how much exposure goes to relevant items, as the sum over items of exposure times
     target exposure, averaged over users. Higher is better.
 
-    The exposure, its target and `weight` are those of ExpectedExposureLoss.
+    The exposure and its target are those of ExpectedExposureLoss.
 
     Formula: \mathrm{ExpectedExposureRelevance}_u = \sum_{i \in I} e_{ui} \, t_{ui}, \quad e_{ui} =
     w_p \text{ for } i = i_p, \quad w_p = 0.5^{p-1}
 
     Symbols: $e$ is the exposure of an item, which is 0 outside the list, $w$ are the default
     weights of positions, and $t$ is the target exposure of ExpectedExposureLoss.
+
+    Parameters:
+        weight, p: As in AWRF.
 
     Use: ExpectedExposureRelevance answers how much of the users' attention relevant items get. Use
     it next to ExpectedExposureDisparity to see why ExpectedExposureLoss changes. It is a measure of
@@ -220,15 +228,22 @@ class AWRF(UserAverageTopKMetric):
     the exposure of item clusters in a list and their shares of the catalogue, averaged over all
     lists. 1 is fair.
 
-    The exposure of a cluster is the sum of the weights of its positions in the list. `weight` of
-    position r is 1 (`"uniform"`), p^(r - 1) (`"geometric"`), 1 / log2(r + 1) (`"log"`, the default)
-    or 1/r (`"reciprocal"`). `users="evaluated"` uses only the lists of users with a relevant item.
+    The exposure of a cluster is the sum of the weights of its positions in the list; by default,
+    the weight of position r is 1 / log2(r + 1).
 
     Formula: \mathrm{AWRF}_u = 1 - \frac{1}{2} \sum_{c} \left( q_{uc} \, \log_2 \frac{2 \,
     q_{uc}}{q_{uc} + t_c} + t_c \, \log_2 \frac{2 \, t_c}{q_{uc} + t_c} \right)
 
     Symbols: $q$ is a cluster's share of the exposure in the list, and $t$ its share of the
     catalogue.
+
+    Parameters:
+        weight: Weight of position r: `"uniform"` is 1, `"geometric"` is p^(r - 1), `"log"` is 1 /
+            log2(r + 1), and `"reciprocal"` is 1 / r. With all but `"uniform"`, the first positions
+            count most.
+        p: Probability that a user who looks at a position also looks at the next one, between 0 and
+            1: the base of the weight `"geometric"`. It has no effect on other weights.
+        users: As in ItemCoverage.
 
     Use: AWRF answers whether clusters of items, such as providers, get attention in lists in
     proportion to their size. Use it if the first positions matter more than the rest; RSP counts

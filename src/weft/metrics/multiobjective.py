@@ -115,13 +115,18 @@ class EucDistance(_ObjectivePoint):
     r"""The Euclidean distance between the values of several metrics and their ideal values. Lower
     is better.
 
-    `metric_names` are the metrics and `utopia_points` their ideal values. `scope="users"` computes
-    the distance from the values of each user and averages it over users with a relevant item.
-    Parameters of the metrics nest: `metric_names=[nDCG(gain=linear), EPC]`.
-
     Formula: \mathrm{EucDistance} = \sqrt{\sum_{j} (x_j - z_j)^2}
 
     Symbols: $x$ are the values of the metrics, and $z$ their ideal values.
+
+    Parameters:
+        metric_names: Metrics by their names, without cut-offs, since the cut-off of this metric
+            applies. Their parameters nest: `[nDCG(gain=linear), EPC]`. A run needs the inputs of
+            all of them.
+        utopia_points: Ideal values of the metrics: a number for each.
+        scope: Values that enter the formula: `"system"` stands for those of the model, and
+            `"users"` for those of each user, of which the results are averaged over users with a
+            relevant item. The latter requires metrics with a value per user.
 
     Use: EucDistance answers which model is the best compromise between several goals, if an ideal
     value is known for each. Use it to select one of several Pareto-optimal models. The metric with
@@ -172,15 +177,20 @@ class Hypervolume(_ObjectivePoint):
     r"""The volume between the values of several metrics and their worst acceptable values: the
     product of the gaps. Higher is better.
 
-    `metric_names` are the metrics and `nadir_points` their worst acceptable values. Each gap is
-    taken in the direction in which the metric is better, unless `higher_is_better` (a list of True
-    and False) is given. A gap on the wrong side counts 0. `scope="users"` computes the volume from
-    the values of each user and averages it over users with a relevant item.
+    Each gap is taken in the direction in which the metric is better. A gap on the wrong side counts
+    0.
 
     Formula: \mathrm{Hypervolume} = \prod_{j} \max\left( 0, \; \sigma_j (x_j - z_j) \right)
 
     Symbols: $x$ are the values of the metrics, $z$ their worst acceptable values, and $\sigma$ is 1
     for metrics of which higher values are better and -1 for others.
+
+    Parameters:
+        metric_names: As in EucDistance.
+        nadir_points: Worst acceptable values of the metrics: a number for each.
+        higher_is_better: True or False for each metric: whether a higher value is better. None
+            takes the direction of each metric; it is an error if one has none.
+        scope: As in EucDistance.
 
     Use: Hypervolume answers how much a model gains in several goals at once over minimal
     requirements. Use it to compare models that must not fail in any goal, since one failed goal

@@ -39,8 +39,12 @@ class LAUC(AccuracyMetric):
 
     m_u = |L| - hits is the number of misses. The sum is the area below the curve along the list,
     the second term the area below the line. A list with all relevant items first reaches 1, an
-    empty list 0.5, and a random list about 0.5 for every k. `completion="none"` counts 0 for
-    relevant items outside of the list, and divides the sum over the hits by min(|R|, k).
+    empty list 0.5, and a random list about 0.5 for every k.
+
+    Parameters:
+        completion: Area outside of the list: `"line"` adds that below a straight line to (1, 1), as
+            for a random order, and `"none"` adds nothing. With `"none"`, the value is the sum over
+            the hits of the share of negatives that the hit outranks, divided by min(|R|, k).
 
     Use: it is the AUC for recommendation lists, when there are no scores of the items outside of
     them. The line assumes that the items outside of the list are in random order, so that with a
@@ -114,10 +118,15 @@ class GAUC(_PairMetric, UserMeanMetric):
     [s_{uj} < s_{ui}] + \frac{1}{2} [s_{uj} = s_{ui}]\right)
 
     The AUC of a user is the share of (relevant item, negative) pairs in which the relevant item has
-    the higher score; ties count half. `weight` is the weight of a user in the mean: `"uniform"`,
-    the number of relevant items (`"positives"`), or the number of ratings in the truth
-    (`"interactions"`). `max_fpr` limits the area to that share of the negatives, corrected after
-    McClish (1989) so that a random order has 0.5 and a perfect one 1.
+    the higher score; ties count half.
+
+    Parameters:
+        weight: Weight of a user in the mean: `"uniform"` is 1, `"positives"` is the number of the
+            user's relevant items, and `"interactions"` is the number of the user's interactions in
+            the truth, relevant or not.
+        max_fpr: Share of the negatives, above 0 and at most 1, to which the area is limited (the
+            highest false positive rate). The area is then corrected after McClish (1989), so that a
+            random order has 0.5 and a perfect one 1. None takes the whole area.
 
     Use: it evaluates how well the scores separate relevant items from others within each user, as
     in click prediction and ranking with negative feedback. All positions count the same, so that
@@ -184,9 +193,13 @@ class AUC(_PairMetric):
     Formula: \mathrm{AUC} = \frac{1}{\sum_{u} |R_u|} \sum_{u} \sum_{i \in R_u} \frac{1}{|N_u|}
     \sum_{j \in N_u} \left([s_{uj} < s_{ui}] + \frac{1}{2} [s_{uj} = s_{ui}]\right)
 
-    The sums are over users with at least one negative. `scope="pooled"` computes one ROC curve over
-    the items of all users instead, comparing scores between users; it stores the scores of all
-    candidates until the end, which takes as much memory as the score matrix.
+    The sums are over users with at least one negative.
+
+    Parameters:
+        scope: `"positives"` is the mean over the relevant items, each compared with the negatives
+            of the same user. `"pooled"` is the area under one ROC curve over the items of all
+            users: it compares scores between users, and stores the scores of all candidates until
+            the end, which takes as much memory as the score matrix.
 
     Use: it is the probability that a random relevant item has a higher score than a random negative
     of the same user, where users with many relevant items weigh more; use GAUC to give users equal

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Sequence, Set
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,7 +18,7 @@ from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
 from weft.metrics.aliases import aliased_metrics
 from weft.metrics.base.metric import BaseMetric
-from weft.metrics.declarations import metric_parameters, takes_cutoff
+from weft.metrics.declarations import metric_parameters, own_parameters, takes_cutoff
 from weft.metrics.names import MetricSpec, format_labels, parse_name
 from weft.metrics.profiles import PROFILES, apply_profile, tool_definitions
 from weft.metrics.registry import (
@@ -56,6 +58,7 @@ class MetricDescription:
     definition: str
     formula: str  # LaTeX
     symbols: str  # of the formula, beyond those of the common notation
+    parameters: Mapping[str, str]  # texts by name, without those of base classes
     use: str  # the question that the metric answers, and when another one is better
     edge_cases: str
     example: str  # the explanation of the code
@@ -63,20 +66,36 @@ class MetricDescription:
     code: str
 
 
+@dataclass(frozen=True)
+class ParameterDescription:
+    """A parameter of a metric, or a setting of all metrics."""
+
+    name: str
+    default: str  # as in Python; "" if the parameter is required
+    text: str  # "" without a description
+
+
 _SECTIONS = ("Formula", "Symbols", "Use", "Related", "Edge cases", "Example")
+_PARAMETERS = "Parameters:\n"
+_ENTRY = re.compile(r"^(?=\w[\w, ]*: )", re.M)
+_REFERENCE = re.compile(r"As in (\w+)\.")
 
 
 def describe(metric: type[BaseMetric]) -> MetricDescription:
     """Split the docstring of a metric: a summary, further paragraphs, "Formula: ...",
-    "Symbols: ...", "Use: ...", "Related: ...", "Edge cases: ...", "Example: ..." and the code of
-    the example.
+    "Symbols: ...", "Parameters:" with an entry for each parameter, "Use: ...", "Related: ...",
+    "Edge cases: ...", "Example: ..." and the code of the example.
     """
-    text, _, code = inspect.cleandoc(metric.__doc__ or "").partition("\n>>> ")
+    text, _, code = inspect.cleandoc(vars(metric).get("__doc__") or "").partition("\n>>> ")
     sections = dict.fromkeys(_SECTIONS, "")
+    parameters: dict[str, str] = {}
     plain = []
-    for paragraph in (" ".join(paragraph.split()) for paragraph in text.split("\n\n")):
+    for block in text.split("\n\n"):
+        paragraph = " ".join(block.split())
         title, _, content = paragraph.partition(": ")
-        if title in sections:
+        if block.startswith(_PARAMETERS):
+            parameters |= _read_entries(block.removeprefix(_PARAMETERS))
+        elif title in sections:
             sections[title] = content
         else:
             plain.append(paragraph)
@@ -85,12 +104,77 @@ def describe(metric: type[BaseMetric]) -> MetricDescription:
         "\n\n".join(plain[1:]),
         formula=sections["Formula"],
         symbols=_capitalize(sections["Symbols"]),
+        parameters=parameters,
         use=_capitalize(sections["Use"]),
         edge_cases=_capitalize(sections["Edge cases"]),
         example=_capitalize(sections["Example"]),
         related=tuple(name for name in sections["Related"].removesuffix(".").split(", ") if name),
         code=f">>> {code}" if code else "",
     )
+
+
+def _read_entries(lines: str) -> dict[str, str]:
+    """Return the texts of parameters from lines `name: text` or `name, name: text`.
+
+    Further lines of an entry are indented."""
+    entries: dict[str, str] = {}
+    for entry in filter(None, _ENTRY.split(textwrap.dedent(lines))):
+        names, _, text = " ".join(entry.split()).partition(": ")
+        entries |= dict.fromkeys(names.split(", "), text)
+    return entries
+
+
+def describe_parameters(metric: type[BaseMetric]) -> list[ParameterDescription]:
+    """Return the parameters that a name of the metric can set, except `relevance_threshold`."""
+    return _describe(metric, metric_parameters(metric))
+
+
+def describe_settings() -> list[ParameterDescription]:
+    """Return the settings that all metrics have."""
+    parameters = own_parameters(BaseMetric)
+    return _describe(
+        BaseMetric, {name: parameters[name] for name in describe(BaseMetric).parameters}
+    )
+
+
+def _describe(
+    metric: type[BaseMetric], parameters: Mapping[str, inspect.Parameter]
+) -> list[ParameterDescription]:
+    texts = parameter_texts(metric)
+    return [
+        ParameterDescription(
+            name, _format_default(one.default), _resolve(name, texts.get(name, ""))
+        )
+        for name, one in parameters.items()
+    ]
+
+
+def parameter_texts(metric: type[BaseMetric]) -> dict[str, str]:
+    """Return the texts of parameters in the docstrings of a metric and, for parameters that it
+    does not describe, of its base classes.
+    """
+    texts: dict[str, str] = {}
+    for base in metric.__mro__:
+        if issubclass(base, BaseMetric):
+            texts = {**describe(base).parameters, **texts}
+    return texts
+
+
+def _resolve(name: str, text: str) -> str:
+    """Return a text with "As in Recall." replaced by the text of Recall for this parameter."""
+    reference = _REFERENCE.match(text)
+    if reference is None:
+        return text
+    other = {metric.__name__: metric for metric in all_metrics()}.get(reference[1])
+    shared = "" if other is None else parameter_texts(other).get(name, "")
+    return f"{shared}{text.removeprefix(reference[0])}" if shared else text
+
+
+def _format_default(default: object) -> str:
+    """Return a default as in Python, with double quotes as in the texts."""
+    if default is inspect.Parameter.empty:
+        return ""
+    return f'"{default}"' if isinstance(default, str) else repr(default)
 
 
 def _capitalize(sentence: str) -> str:
@@ -152,11 +236,7 @@ def sampling_text(metric: type[BaseMetric]) -> str:
 
 
 def list_facts(metric: type[BaseMetric]) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) of the parameters and properties of a metric."""
-    for parameter in metric_parameters(metric).values():
-        is_required = parameter.default is inspect.Parameter.empty
-        default = "(required)" if is_required else f"= {parameter.default!r}"
-        yield "parameter", f"{parameter.name} {default}"
+    """Yield (label, text) of the properties of a metric."""
     yield "family", metric.family
     yield "better", direction(metric)
     yield "range", value_range(metric)
@@ -202,10 +282,11 @@ def _define(name: str) -> MetricDefinition:
         has_default = parameter.default is not inspect.Parameter.empty
         if parameter.name not in set_parameters and has_default:
             parameters.append((parameter.name, f"{_format_parameter(parameter.default)} (default)"))
+    texts = [f"`{one.name}`: {one.text}" for one in describe_parameters(metric) if one.text]
     return MetricDefinition(
         name,
         words.summary,
-        "\n\n".join(part for part in (words.definition, words.edge_cases) if part),
+        "\n\n".join(part for part in (words.definition, *texts, words.edge_cases) if part),
         direction(metric),
         value_range(metric),
         tuple(parameters),

@@ -7,7 +7,6 @@ A test compares the pages in `docs` with the output of this module.
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,6 @@ from urllib.parse import quote
 from weft._input_kinds import BUILT_IN_INPUTS
 from weft.metrics.aliases import metric_aliases
 from weft.metrics.base.metric import BaseMetric
-from weft.metrics.declarations import metric_parameters
 from weft.metrics.registry import FAMILIES, built_in_metrics, find_metric
 from weft.report import definitions
 from weft.report.markdown import join_lines, table
@@ -79,7 +77,7 @@ def _index_page(metrics: Sequence[type[BaseMetric]]) -> str:
         rows = [_index_row(metric) for metric in metrics if metric.family == family]
         lines += [f"## {family.capitalize()}", "", _FAMILY_TEXTS[family], ""]
         lines += [*table(("metric", "definition", "better", "needs"), rows), ""]
-    return join_lines([*lines, *_notation(), *_example_lists()])
+    return join_lines([*lines, *_settings(), *_notation(), *_example_lists()])
 
 
 def _index_row(metric: type[BaseMetric]) -> tuple[str, ...]:
@@ -159,15 +157,22 @@ def _link_dois(reference: str) -> str:
 
 
 def _parameters(metric: type[BaseMetric]) -> Iterator[str]:
-    rows = []
-    for parameter in metric_parameters(metric).values():
-        is_required = parameter.default is inspect.Parameter.empty
-        default = "required" if is_required else f"`{parameter.default!r}`"
-        rows.append((f"`{parameter.name}`", default))
+    """Yield the table of the parameters, and a sentence about the common settings."""
+    rows = definitions.describe_parameters(metric)
     if rows:
-        yield from table(("parameter", "default"), rows)
-    else:
-        yield "The metric has no parameters."
+        yield from (*_parameter_table("parameter", rows), "")
+    settings = "[settings of all metrics](README.md#settings-of-all-metrics)"
+    has = "The metric also has" if rows else "The metric has no parameters besides"
+    threshold = ", of which a name can set `relevance_threshold`"
+    yield f"{has} the {settings}{threshold if metric.supports_own_threshold else ''}."
+
+
+def _parameter_table(kind: str, rows: Iterable[definitions.ParameterDescription]) -> Iterator[str]:
+    cells = [
+        (f"`{one.name}`", f"`{one.default}`" if one.default else "required", one.text)
+        for one in rows
+    ]
+    yield from table((kind, "default", "description"), cells)
 
 
 def _other_tools(metric: type[BaseMetric]) -> Iterator[str]:
@@ -267,6 +272,20 @@ _NOTATION = (
     ("$F_i$", "the features of the item, such as its genres"),
     ("$[x]$", "1 if the statement $x$ is true, otherwise 0"),
 )
+
+
+def _settings() -> Iterator[str]:
+    """Yield the section of the settings that all metrics have."""
+    yield from (
+        "## Settings of all metrics",
+        "",
+        "In a run, these are settings of the run, which apply to all of its metrics. A metric that "
+        "is used alone takes them as arguments. A name can set the threshold of a single metric, "
+        "if its page says so: `Recall(relevance_threshold=4)@10`.",
+        "",
+        *_parameter_table("setting", definitions.describe_settings()),
+        "",
+    )
 
 
 def _notation() -> Iterator[str]:

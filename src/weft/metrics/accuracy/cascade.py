@@ -68,9 +68,13 @@ class ERR(_CascadeMetric):
     \theta_q), \qquad \theta_p = \frac{2^{r_{u i_p}} - 1}{2^{r_{\max}}}
 
     θ_p is the probability that the user stops at the item of position p; it is 0 for an item that
-    is not relevant. r_max is `max_grade`, the highest rating of the scale. By default it is the
-    highest rating of the truth, and the result notes it; a rating above `max_grade` is an error. It
-    must be given if batches are passed one by one.
+    is not relevant. r_max is the highest rating of the scale.
+
+    Parameters:
+        max_grade: Highest rating of the scale, r_max, a number above 0. By default, it is the
+            highest rating of the truth, and the result notes it. It is required if the whole truth
+            is not known in advance, that is, if batches are passed one by one. A rating above it is
+            an error.
 
     Use: it models a user who reads from the top and is satisfied by one highly rated item, so that
     items below a very relevant one count little. It needs graded ratings on a known scale; with
@@ -103,8 +107,10 @@ class nERR(_CascadeMetric):  # noqa: N801 - its name in other tools
     Formula: \mathrm{nERR}_u = \frac{\mathrm{ERR}_u} {\sum_{p=1}^{\min(|R_u|, k)}
     \frac{\theta^*_p}{p} \prod_{q=1}^{p-1} (1 - \theta^*_q)}
 
-    θ*_p is the stopping probability of ERR for the p-th highest rating of the user. `max_grade` is
-    that of ERR.
+    θ*_p is the stopping probability of ERR for the p-th highest rating of the user.
+
+    Parameters:
+        max_grade: As in ERR.
 
     Use: it makes ERR comparable between users and data sets, since a perfect list reaches 1 for
     every user. Use ERR to compare with published results, which mostly report the value without

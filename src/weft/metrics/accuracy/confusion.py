@@ -88,9 +88,13 @@ class Accuracy(_ConfusionMetric):
     \mathrm{FP}_u = |L_u| - \mathrm{TP}_u, \quad \mathrm{FN}_u = |R_u| - \mathrm{TP}_u, \quad
     \mathrm{TN}_u = |N_u| - \mathrm{FP}_u
 
-    `universe` selects the negatives, and with them TN: the candidates that are not relevant
-    (`"offered"`), or all items of the `"catalogue"` that are not relevant, including those of
-    train.
+    TP are the hits, FP the other items of the list, FN the relevant items outside of the list, and
+    TN the negatives outside of it.
+
+    Parameters:
+        universe: Items that can be negatives: `"offered"` stands for the candidates of the user,
+            and `"catalogue"` for all items of the catalogue, including those that are masked as
+            seen in train.
 
     Use: it is meant for small sets of candidates, where each user has both items to recommend and
     items to avoid. With a large catalogue nearly all items are true negatives and every model
@@ -130,9 +134,11 @@ class MCC(_ConfusionMetric):
     {\sqrt{(\mathrm{TP}_u + \mathrm{FP}_u)(\mathrm{TP}_u + \mathrm{FN}_u)(\mathrm{TN}_u +
     \mathrm{FP}_u)(\mathrm{TN}_u + \mathrm{FN}_u)}}
 
-    TP = hits, FP = |L| - hits, FN = |R| - hits and TN = |N| - FP. `universe` selects the negatives
-    N: the candidates that are not relevant (`"offered"`), or all items of the `"catalogue"` that
-    are not relevant, including those of train.
+    TP are the hits, FP = |L| - TP the other items of the list, FN = |R| - TP the relevant items
+    outside of the list, and TN = |N| - FP the negatives outside of it.
+
+    Parameters:
+        universe: As in Accuracy.
 
     Use: it describes the whole confusion matrix in one number and is robust if relevant items are
     rare: 0 is the expected value of a random list, 1 that of a list with exactly the relevant

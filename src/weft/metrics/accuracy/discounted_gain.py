@@ -50,7 +50,8 @@ class DCG(_DiscountedGain):
     Formula: \mathrm{DCG}_u = \sum_{p=1}^{|L_u|} g_p \, d_p = \sum_{p=1}^{|L_u|} \frac{g_p}{\log_2(p
     + 1)}
 
-    `gain` and `discount` are those of nDCG.
+    Parameters:
+        gain, discount: As in nDCG.
 
     Use: it is the unnormalized total, for comparison with tools that report it. Users with many
     relevant items or high ratings dominate the mean, and values of different data sets are not
@@ -87,13 +88,16 @@ class nDCG(_DiscountedGain):  # noqa: N801 - the paper's name
 
     g*_p is the p-th largest gain among all relevant items of the user.
 
-    `gain` is the value of a relevant item with rating r: `"exponential"` 2^r - 1, `"linear"` r,
-    `"binary"` 1 or `"exponential_shifted"` 2^(r+1) - 1. It can also give the gains of single
-    ratings, `{1: 3, 2: 9}` (in a name `[[1, 3], [2, 9]]`; `gains` is an alias); other ratings are
-    then their own gain. `discount` is the weight of position p: `"log"` 1 / log2(p + 1),
-    `"capped_log"` 1 / max(log2(p), 1), as in the reference and in LensKit, or `"reciprocal"` 1 / p.
-    `ideal` selects the best list: `"cut"` ends at k, `"full"` has all relevant items, and `"k"` has
-    k relevant items even if the user has fewer, the missing ones with the gain of a rating of 1.
+    Parameters:
+        gain: Gain of a relevant item with rating r: `"exponential"` is 2^r - 1, `"linear"` is r,
+            `"binary"` is 1, and `"exponential_shifted"` is 2^(r+1) - 1. In nDCG and DCG it can also
+            be the gains of single ratings, `{1: 3, 2: 9}`, or `[[1, 3], [2, 9]]` in a name; other
+            ratings are then their own gain, and `gains` is an alias.
+        ideal: Best list, by which the value is divided: `"cut"` has the k largest gains of the
+            user, `"full"` those of all relevant items, and `"k"` has k gains even if the user has
+            fewer relevant items, where each missing one has the gain of a rating of 1.
+        discount: Weight of position p: `"log"` is 1 / log2(p + 1), `"capped_log"` is 1 /
+            max(log2(p), 1), as in the reference and in LensKit, and `"reciprocal"` is 1 / p.
 
     Use: it evaluates the order of a list with binary or graded relevance, and is the usual main
     metric of top-k recommendation. The exponential gain lets the highest ratings dominate; use

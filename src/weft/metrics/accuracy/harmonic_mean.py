@@ -25,8 +25,15 @@ class F1(CompositeMetric):
     Formula: \mathrm{F1}_u = \frac{(1 + \beta^2) \, a_u \, b_u}{\beta^2 a_u + b_u}, \qquad a_u =
     \mathrm{Precision}_u, \quad b_u = \mathrm{Recall}_u, \quad \beta = 1
 
-    `metric_name_1` (a) and `metric_name_2` (b) are any two metrics with a value per user, with
-    parameters if needed (`"nDCG(gain=linear)"`); a `beta` above 1 favours the second one.
+    a and b are the values of the two metrics for a user.
+
+    Parameters:
+        metric_name_1: First metric, a, by its name: any metric with a value per user, with
+            parameters if needed (`"nDCG(gain=linear)"`) and without a cut-off, since the cut-off of
+            F1 applies. `metric_1` is an alias.
+        metric_name_2: Second metric, b, like the first. `metric_2` is an alias.
+        beta: Weight β of the second metric, a number above 0: above 1, the second metric counts
+            more than the first, and below 1 less.
 
     Use: it gives one number for two metrics that are in conflict, and is low if one of them is low.
     It is computed per user and then averaged, which differs from the harmonic mean of the averaged

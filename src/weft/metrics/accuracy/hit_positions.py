@@ -53,9 +53,13 @@ class MAP(AccuracyMetric):
     Formula: \mathrm{MAP}_u = \frac{1}{\min(|R_u|, k)} \sum_{p=1}^{|L_u|} [i_p \in R_u] \,
     \frac{h_p}{p}
 
-    `normalizer="relevant"` divides by |R| (as trec_eval), `"k"` by k, `"list"` by min(|R|, |L|) (as
-    LensKit), which differs if a list is shorter than k, and `"hits"` by the number of hits (as
-    torchmetrics; 0 without a hit).
+    h_p / p is the precision at position p.
+
+    Parameters:
+        normalizer: Divisor of the sum: `"capped"` is min(|R|, k), `"relevant"` is |R| (as in
+            trec_eval), `"k"` is k, `"list"` is min(|R|, |L|) (as in LensKit), which differs from
+            the default if a list is shorter than k, and `"hits"` is the number of hits (as in
+            TorchMetrics).
 
     Use: it summarizes how many relevant items the list finds and how early, with binary relevance.
     It ignores the size of ratings; use nDCG or ERR for graded relevance. Tools divide by different

@@ -25,8 +25,9 @@ class Precision(AccuracyMetric):
 
     Formula: \mathrm{Precision}_u = \frac{|L_u \cap R_u|}{k}
 
-    `denominator="list"` divides by the length of the list where it is shorter than k, and gives 0
-    for an empty list.
+    Parameters:
+        denominator: Divisor of the hits: `"k"` is k, and `"list"` is the length of the list, which
+            is at most k; an empty list then counts 0.
 
     Use: it answers which part of the recommendations is useful, for example when a page shows
     exactly k items and each position counts the same. It ignores the order within the list; use
@@ -35,8 +36,8 @@ class Precision(AccuracyMetric):
 
     Related: Recall, RPrecision, F1, MAP.
 
-    Edge cases: the missing positions of a list shorter than k count as misses; users without a
-    relevant item are excluded.
+    Edge cases: the missing positions of a list shorter than k count as misses, unless
+    `denominator="list"`; users without a relevant item are excluded.
 
     Example: the list contains items 0 and 2, and items 0 and 1 are relevant.
 
@@ -66,7 +67,9 @@ class Recall(AccuracyMetric):
 
     Formula: \mathrm{Recall}_u = \frac{|L_u \cap R_u|}{|R_u|}
 
-    `normalizer="capped"` divides by min(|R|, k), so that a perfect list reaches 1 for every user.
+    Parameters:
+        normalizer: Divisor of the hits: `"relevant"` is |R|, and `"capped"` is min(|R|, k), so that
+            a perfect list reaches 1 for every user.
 
     Use: it answers which part of the relevant items the list finds, as for the candidate generation
     of a two-stage recommender. It ignores the order within the list; use nDCG or MAP to evaluate
@@ -139,9 +142,12 @@ class RPrecision(AccuracyMetric):
 
     It needs no cut-off: without one, each list is read up to position |R|, whatever cut-offs the
     run has. `RPrecision@k` ends lists at k: for a user with more than k relevant items, the hits
-    among the first k positions are divided by |R|. `multiple` changes the position to x |R|: the
-    hits among the first x |R| positions, divided by x |R|. As in trec_eval, x |R| is rounded up
-    from a fraction of 0.1 on, and is at least 1.
+    among the first k positions are divided by |R|.
+
+    Parameters:
+        multiple: Factor x, a number above 0: the hits among the first x |R| positions are divided
+            by x |R|. As in trec_eval, x |R| is rounded up from a fraction of 0.1 on, and is at
+            least 1.
 
     Use: it compares users with different numbers of relevant items on equal terms, because a
     perfect ranking reaches 1 for each of them and precision equals recall at that position. It does

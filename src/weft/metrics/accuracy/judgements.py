@@ -43,9 +43,10 @@ class Judged(_JudgedListMetric):
 
     Formula: \mathrm{Judged}_u = \frac{|L_u \cap J_u|}{|L_u|}
 
-    J_u are the judged items of the user: the items of the truth, relevant or not. `users` selects
-    the users that count: those with a relevant item (`"evaluated"`), or all users with a list
-    (`"lists"`).
+    J_u are the judged items of the user: the items of the truth, relevant or not.
+
+    Parameters:
+        users: As in ItemCoverage.
 
     Use: it shows how much is known about the lists, since items without a judgement count as not
     relevant in most metrics. If two models differ much in it, their Precision or nDCG may differ
@@ -87,9 +88,11 @@ class RBPResidual(_JudgedListMetric):
     \varphi^{q-1}, \qquad \varphi = 0.8
 
     J_u are the judged items of the user: the items of the truth, relevant or not. φ is the
-    parameter `p` of RBP. The positions after the end of the list count as not judged. `users`
-    selects the users that count: those with a relevant item (`"evaluated"`), or all users with a
-    list (`"lists"`).
+    parameter `p`, as in RBP. The positions after the end of the list count as not judged.
+
+    Parameters:
+        p: As in RBP.
+        users: As in ItemCoverage.
 
     Use: it states how far RBP could rise if all items were judged, and thereby whether a difference
     between two models could be due to missing judgements. Report it with RBP, with the same `p`. It

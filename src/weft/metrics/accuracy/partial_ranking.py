@@ -49,8 +49,12 @@ class PartialAUC(_FirstNegativesMetric):
     Formula: \mathrm{PartialAUC}_u = \frac{1}{k \, |R_u|} \sum_{i \in R_u} \max(0, \, k - b_{ui})
 
     b_ui is the number of negatives above item i. The ranking is not cut at k but read up to the
-    k-th negative. A list with fewer negatives that does not contain all relevant items is
-    insufficient: `insufficient="ignore"` takes it as it is, `"exclude"` excludes the user.
+    k-th negative.
+
+    Parameters:
+        insufficient: Treatment of a user whose ranking has fewer than k negatives and lacks
+            relevant items, as a short list may: `"ignore"` evaluates it as it is, and `"exclude"`
+            leaves the user out.
 
     Use: it is the area under the left part of the ROC curve, for applications in which only the top
     of the ranking is shown. In contrast to GAUC, changes far down the ranking have no effect. The
@@ -96,7 +100,10 @@ class PAP(_FirstNegativesMetric):
     b_{ui})
 
     R_u^(k) are the min(|R|, k) relevant items with the best ranks, and b_ui is the number of
-    negatives above item i. `insufficient` is that of PartialAUC.
+    negatives above item i.
+
+    Parameters:
+        insufficient: As in PartialAUC.
 
     Use: it compares the top of the ranking with the top of the negatives, and a perfect list
     reaches 1 for users with many relevant items, too. Use PartialAUC if all relevant items should

@@ -179,11 +179,17 @@ class IPSRecall(PropensityMetric):
     \qquad \pi_i = \max\left(0.1, \left(\frac{n_i}{\max_j n_j}\right)^{0.5}\right)
 
     The propensity π_i is the probability that an interaction with item i is observed. It is the
-    input `propensities` or, without it, (n_i / max n)^`power`, where n_i are the train interactions
-    of the item; both are clipped to [`clip`, 1]. With given propensities, `power` has no effect.
-    The result notes the effective sample size of the weights 1 / π_i, the share of clipped ones
-    and, for propensities from train, the value with no, half and twice the power (`by_power` of the
-    entry).
+    input `propensities` or, without it, the estimate (n_i / max n)^`power`, where n_i are the train
+    interactions of the item; both are clipped to [`clip`, 1]. The result notes the effective sample
+    size of the weights 1 / π_i, the share of clipped ones and, for propensities from train, the
+    value with no, half and twice the power (`by_power` of the entry).
+
+    Parameters:
+        power: Exponent of the propensities that are estimated from train, a number from 0 up: with
+            0, all propensities are 1, and with a higher one, rare items weigh more. It has no
+            effect on given propensities.
+        clip: Lowest propensity, a number above 0 and at most 1. Lower propensities, estimated or
+            given, are replaced by it, which limits the weight of a hit to 1 / `clip`.
 
     Use: it estimates the recall on data in which all items are observed equally often, and thereby
     corrects the advantage of popular items in logged data. The estimate depends on the propensities
@@ -222,8 +228,10 @@ class SNIPSRecall(PropensityMetric):
     Formula: \mathrm{SNIPSRecall}_u = \frac{\sum_{i \in L_u \cap R_u} \frac{1}{\pi_i}} {\sum_{i \in
     R_u} \frac{1}{\pi_i}}
 
-    The propensities π_i, `power` and `clip` are those of IPSRecall. The scale of the propensities
-    cancels.
+    The propensities π_i are those of IPSRecall. Their scale cancels.
+
+    Parameters:
+        power, clip: As in IPSRecall.
 
     Use: it corrects Recall for the popularity of items and stays between 0 and 1, with a lower
     variance than IPSRecall. The normalization causes a small bias, which is larger for users with
@@ -259,8 +267,10 @@ class IPSDCG(PropensityMetric):
 
     Formula: \mathrm{IPSDCG}_u = \sum_{p=1}^{|L_u|} [i_p \in R_u] \, \frac{d_p}{\pi_{i_p}}
 
-    The propensities π_i, `power` and `clip` are those of IPSRecall. Each relevant item has gain 1,
-    whatever its rating.
+    The propensities π_i are those of IPSRecall. Each relevant item has gain 1, whatever its rating.
+
+    Parameters:
+        power, clip: As in IPSRecall.
 
     Use: it estimates the DCG on data in which all items are observed equally often, including the
     order of the list. It is not normalized: users with many relevant items dominate, and the scale
@@ -297,8 +307,11 @@ class SNIPSDCG(PropensityMetric):
     Formula: \mathrm{SNIPSDCG}_u = \frac{\sum_{p=1}^{|L_u|} [i_p \in R_u] \, \frac{d_p}{\pi_{i_p}}}
     {\sum_{i \in R_u} \frac{1}{\pi_i}}
 
-    The propensities π_i, `power` and `clip` are those of IPSRecall. The scale of the propensities
-    cancels. The best list reaches 1 only for a user with one relevant item.
+    The propensities π_i are those of IPSRecall. Their scale cancels. The best list reaches 1 only
+    for a user with one relevant item.
+
+    Parameters:
+        power, clip: As in IPSRecall.
 
     Use: it corrects a discounted gain for the popularity of items, with a lower variance than
     IPSDCG. The denominator has no discounts, so that the value falls with the number of relevant

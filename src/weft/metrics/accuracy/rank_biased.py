@@ -34,9 +34,16 @@ class RBP(AccuracyMetric):
     \qquad \varphi = 0.8
 
     φ is the parameter `p`, the probability that the user continues to the next position.
-    `relevance="graded"` counts a hit with its rating, divided by `max_grade` if that is given; a
-    rating above `max_grade` is an error. `normalize=True` divides by the value of a list that
-    begins with min(|R|, |L|) hits.
+
+    Parameters:
+        p: Probability φ that the user continues to the next position, between 0 and 1.
+        relevance: Value of a hit: `"binary"` is 1, and `"graded"` is its rating, divided by
+            `max_grade` if that is given.
+        max_grade: Highest rating of the scale, a number above 0, only with `relevance="graded"`. A
+            rating above it is an error. Without it, ratings are not divided, and the value may
+            exceed 1.
+        normalize: True divides by the value of a list that begins with min(|R|, |L|) hits, so that
+            a perfect list reaches 1; only with `relevance="binary"`.
 
     Use: it is the expected rate of relevant items for a user who continues with a fixed
     probability, about 1 / (1 - p) positions on average. Choose `p` from the behaviour of users: 0.5

@@ -1,7 +1,7 @@
-"""Accuracy by the ranks of relevant items among all offered items.
+"""Accuracy by the ranks of relevant items among all candidates.
 
-Ranks are from 1, and items with equal scores have the mean of their ranks. Relevant items that were
-not offered have no rank and are left out.
+Ranks are from 1, and items with equal scores have the mean of their ranks. Relevant items that are
+no candidates have no rank and are left out.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _RankMetric(SummedMetric):
     needs_all_scores = True
     supports_own_threshold = True
     higher_is_better: bool | None = False
-    undefined = "no relevant item was offered"
+    undefined = "no relevant item is a candidate"
 
     @property
     def rank_sums(self) -> UserSums:
@@ -84,9 +84,13 @@ class MeanRank(_AveragedRank):
 
     Formula: \mathrm{MeanRank}_u = \frac{1}{|R_u \cap C_u|} \sum_{i \in R_u \cap C_u} \rho_{ui}
 
-    ρ_ui is the rank of item i among the candidates of the user, from 1. `average="items"` is the
-    mean over all relevant items of all users. `mean="geometric"` takes the geometric mean of the
-    ranks, in which a few very bad ranks have less influence.
+    ρ_ui is the rank of item i among the candidates of the user, from 1.
+
+    Parameters:
+        average: `"users"` is the mean over users of the mean of each user, and `"items"` is the
+            mean over all relevant items of all users, so that users with many of them weigh more.
+        mean: Mean of the ranks: `"arithmetic"`, or `"geometric"`, in which a few very bad ranks
+            have less influence. The mean over users is arithmetic in both cases.
 
     Use: it evaluates the whole ranking and is common in link prediction. It grows with the number
     of candidates and is dominated by the worst ranks, which users never see; use AMRI or
@@ -145,8 +149,10 @@ class PercentileRank(_AveragedRank):
     1}{|C_u| - 1}} {\sum_{u} |R_u \cap C_u|}
 
     ρ_ui is the rank of item i among the candidates of the user, from 1. The mean is over all
-    relevant items of all users, so that users with many of them weigh more; `average="users"` is
-    the mean over users of their own mean.
+    relevant items of all users, so that users with many of them weigh more.
+
+    Parameters:
+        average: As in MeanRank.
 
     Use: it evaluates the whole ranking on a scale that does not depend on the number of candidates,
     as in work on implicit feedback. With a large catalogue every useful model has a value close to
@@ -170,7 +176,7 @@ class PercentileRank(_AveragedRank):
     """
 
     bounds: Bounds = (0.0, 1.0)
-    undefined = "no relevant item was offered among others"
+    undefined = "no user with several candidates has a relevant one"
     reference = (
         "Hu, Koren and Volinsky (2008), Collaborative filtering for implicit feedback datasets, "
         "doi 10.1109/ICDM.2008.22"
@@ -223,7 +229,7 @@ class AMRI(_RankMetric):
 
     higher_is_better = True
     bounds: Bounds = (-1.0, 1.0)
-    undefined = "no relevant item was offered among others"
+    undefined = "no user with several candidates has a relevant one"
     reference = (
         "Berrendorf et al. (2020), On the ambiguity of rank-based evaluation of entity alignment "
         "or link prediction methods, doi 10.48550/arXiv.2002.06914"

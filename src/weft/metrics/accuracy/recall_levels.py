@@ -25,9 +25,13 @@ class IPrec(AccuracyMetric):
     Formula: \mathrm{IPrec}_u = \frac{1}{11} \sum_{\lambda \in \{0, 0.1, \dots, 1\}} \; \max_{p \le
     |L_u| : \, h_p \ge \lambda |R_u|} \frac{h_p}{p}
 
-    The maximum is 0 if the list does not reach the level λ. `recall` is one level or several; the
-    default levels 0, 0.1, ..., 1 give the 11-point average precision. `rounding` is how λ |R|
-    becomes a number of hits: `"up"`, or to the `"nearest"` whole number, as in trec_eval 10.
+    The maximum is 0 if the list does not reach the level λ.
+
+    Parameters:
+        recall: Level λ from 0 to 1, or several levels, over which the precision is averaged. The
+            default is the 11-point average precision.
+        rounding: Conversion of λ |R| to a whole number of hits: `"up"` rounds up, and `"nearest"`
+            rounds to the nearest number, halves up, as in trec_eval 10.
 
     Use: it describes the precision-recall curve, as TREC reports do: one level answers how precise
     a list is at the position where it has found that part of the relevant items. It needs lists

@@ -26,14 +26,18 @@ class IPS(PropensityMetric):
     Formula: \mathrm{IPS}_u = \sum_{i \in L_u \cap R_u} \frac{m_u(i)}{\pi_i}, \qquad \text{where }
     \; \sum_{i \in L_u \cap R_u} m_u(i) \; \text{ is the metric without propensities}
 
-    `metric` must be a sum over the hits, m_u(i), in which the summand of a hit depends on its
-    position and rating alone: Precision, Recall, DCG, nDCG, nDCGRendle2020, NCRR or RBP, with
-    parameters if needed (`"nDCG(gain=linear)"`). Its normalizer, such as the best possible list of
-    nDCG, is not weighted. The propensities π_i, `power` and `clip` are those of IPSRecall.
-    `self_normalized=True` divides the weights 1 / π_i of each user by their mean over the relevant
-    items, so that the scale of the propensities cancels; DCG, which has no normalizer, is divided
-    by the sum of the weights. IPSRecall, SNIPSRecall, IPSDCG and SNIPSDCG are the cases of Recall
-    and of DCG with binary gain.
+    The metric must be a sum over the hits, in which the summand m_u(i) of a hit depends on its
+    position and rating alone. Its normalizer, such as the best possible list of nDCG, is not
+    weighted. The propensities π_i are those of IPSRecall. IPSRecall, SNIPSRecall, IPSDCG and
+    SNIPSDCG are the cases of Recall and of DCG with binary gain.
+
+    Parameters:
+        metric: Metric by its name, without a cut-off and with parameters if needed
+            (`"nDCG(gain=linear)"`): Precision, Recall, DCG, nDCG, nDCGRendle2020, NCRR or RBP.
+        self_normalized: True divides the weights 1 / π_i of each user by their mean over the
+            relevant items, so that the scale of the propensities cancels. DCG, which has no
+            normalizer, is divided by the sum of the weights instead.
+        power, clip: As in IPSRecall.
 
     Use: it corrects any of these metrics for popular items being observed more often. The
     propensities are an assumption about how data was collected; report the metric without them,

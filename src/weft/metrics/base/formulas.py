@@ -26,8 +26,8 @@ from weft.metrics.accumulators import (
     UserMeanSums,
 )
 from weft.metrics.base.block_interface import call_with_blocks, copy_preds
-from weft.metrics.base.metric import TopKMetric
 from weft.metrics.base.summed import ComputedValue, SummedMetric
+from weft.metrics.base.top_k_metric import TopKMetric
 from weft.metrics.mean_sums import standard_error_from_sums
 from weft.metrics.state_layout import StateView
 
@@ -258,9 +258,12 @@ class PooledMetric(UserMeanMetric):
 class RatingMetric(PooledMetric):
     """A metric of errors on ratings: their mean over all ratings that have a score.
 
-    With `average="users"`, errors are averaged per user first. A subclass defines
-    `compute_errors(self, preds, target) -> Tensor`, and `transform_mean` if the mean error is not
-    the value.
+    A subclass defines `compute_errors(self, preds, target) -> Tensor`, and `transform_mean` if the
+    mean error is not the value.
+
+    Parameters:
+        average: `"cells"` averages over the ratings of all users together, so that users with many
+            of them weigh more; `"users"` averages over users the value of each user.
 
     >>> import torch, weft
     >>> class LargeErrors(weft.RatingMetric):

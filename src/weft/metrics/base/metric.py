@@ -19,7 +19,7 @@ from weft.batch.ranked_batch import rank_batch
 from weft.data import Train
 from weft.data.devices import DEFERRED_ERRORS, raise_deferred_errors, run_eagerly
 from weft.data.targets import read_target
-from weft.errors import SettingError, check_choice, check_int, check_threshold
+from weft.errors import SettingError, check_choice, check_threshold
 from weft.metrics.base.batch_checks import (
     check_batch,
     check_item_numbers,
@@ -46,7 +46,6 @@ from weft.metrics.declarations import (
     check_needs,
     declared_inputs,
     metric_parameters,
-    needs_cutoff,
     required_inputs,
 )
 from weft.metrics.names import MetricSpec, holds_data
@@ -58,8 +57,20 @@ EMPTY_USERS = choices(EmptyUsers)
 class BaseMetric(RelevanceHelpers, StatefulMetric, metaclass=MetricType):
     """The base class of all metrics, which are TorchMetrics; it has no cut-off.
 
-    All metrics take the settings `relevance_threshold`, `ties`, `seed`, `empty_users`,
-    `nan_scores`, and those of TorchMetrics. Inside an `Evaluator` the settings of the run apply.
+    All metrics take the following settings, and those of TorchMetrics. Inside an `Evaluator` the
+    settings of the run apply.
+
+    Parameters:
+        relevance_threshold: Lowest rating of a relevant item, a number above 0. With None, every
+            item with a rating above 0 is relevant.
+        ties: Order of items with equal scores: `"index"` is by item index, `"random"` at random,
+            `"expected"` averages over all orders, and `"pessimistic"` and `"optimistic"` rank
+            relevant items last or first.
+        seed: Seed of the random numbers that order ties, an integer from 0 up.
+        empty_users: Treatment of users in the truth who have no relevant item: `"skip"` leaves them
+            out, and `"zero"` counts them with the value 0.
+        nan_scores: Treatment of scores that are NaN or +inf: `"raise"` raises an error, and `"nan"`
+            sets the value to NaN.
 
     >>> import torch, weft
     >>> metric = weft.metrics.GAUC()
@@ -380,19 +391,3 @@ class BaseMetric(RelevanceHelpers, StatefulMetric, metaclass=MetricType):
                 f"{self.spec} absorbs another {self.spec}; got a {type(other).__name__}."
             )
         check_same_metric(self, other)
-
-
-class TopKMetric(BaseMetric):
-    """A ranking metric with a cut-off `k` from 1 up, optional if a constructor has `k=None`.
-
-    >>> import weft
-    >>> isinstance(weft.metrics.nDCG(k=10), weft.TopKMetric)
-    True
-    """
-
-    k: int
-
-    def __init__(self, k: int | None, **settings: Any) -> None:
-        super().__init__(**settings)
-        if k is not None or needs_cutoff(type(self)):  # else that of BaseMetric, None
-            self.k = check_int(f"{type(self).__name__} got the cut-off k", k)

@@ -21,7 +21,7 @@ from weft.metrics.accumulators import (
 )
 from weft.metrics.base.arithmetic_operators import ArithmeticOperators
 from weft.metrics.base.batch_checks import check_users, count_users_outside
-from weft.metrics.base.metric import TopKMetric
+from weft.metrics.base.top_k_metric import TopKMetric
 from weft.metrics.base.value_labels import LabelledValues, read_values
 from weft.metrics.names import MetricSpec, format_labels
 from weft.metrics.state_layout import NO_CUTOFF, StateLayout, StateView

@@ -60,22 +60,21 @@ class PopREO(_HeadAndTail):
     r"""Equal opportunity of popular items (head) and long-tail items: the share of relevant items
     that are recommended, compared between the two groups. 0 is fair.
 
+    The head consists of the most popular items, which by default have 80% of all train
+    interactions; the other items are the tail.
+
     The rate of a group is the number of its relevant items that are recommended divided by the
     number of its relevant items, both summed over users. The value is the standard deviation of the
-    two rates divided by their mean, which is their difference divided by their sum. `pop_ratio` is
-    the share of all train interactions that the head has.
-
-    Border of head and tail: items are ordered by train interactions, most popular first, and
-    equally popular items by item index (columns of the scores, the order of `items=`, or else
-    sorted ids). The head is the shortest prefix with at least `pop_ratio` of all interactions. The
-    order of equally popular items at the border affects the value; the rule for ties does not
-    change it, since it concerns scores.
+    two rates divided by their mean, which is their difference divided by their sum.
 
     Formula: \mathrm{PopREO} = \frac{|x_{\mathrm{head}} - x_{\mathrm{tail}}|}{x_{\mathrm{head}} +
     x_{\mathrm{tail}}}, \quad x_g = \frac{\sum_{u \in U} {|L_u \cap R_u \cap I_g|}}{\sum_{u \in U}
     {|R_u \cap I_g|}}
 
     Symbols: $x$ are the rates of the groups, and $I_g$ is the set of items of a group.
+
+    Parameters:
+        pop_ratio: As in ACLT.
 
     Use: PopREO answers whether relevant long-tail items are found as often as relevant popular
     ones. Use it to see whether popularity bias harms users, while PopRSP and APLT look at exposure
@@ -109,17 +108,12 @@ class PopRSP(_HeadAndTail):
     r"""Statistical parity of popular items (head) and long-tail items: the share of candidates that
     are recommended, compared between the two groups. 0 is fair.
 
+    The head consists of the most popular items, which by default have 80% of all train
+    interactions; the other items are the tail.
+
     The rate of a group is the number of its recommended (user, item) pairs divided by the number of
     its candidate pairs, over all lists. The value is the standard deviation of the two rates
-    divided by their mean, which is their difference divided by their sum. `pop_ratio` is the share
-    of all train interactions that the head has. `users="evaluated"` uses only users with a relevant
-    item.
-
-    Border of head and tail: items are ordered by train interactions, most popular first, and
-    equally popular items by item index (columns of the scores, the order of `items=`, or else
-    sorted ids). The head is the shortest prefix with at least `pop_ratio` of all interactions. The
-    order of equally popular items at the border affects the value; the rule for ties does not
-    change it, since it concerns scores.
+    divided by their mean, which is their difference divided by their sum.
 
     Formula: \mathrm{PopRSP} = \frac{|x_{\mathrm{head}} - x_{\mathrm{tail}}|}{x_{\mathrm{head}} +
     x_{\mathrm{tail}}}, \quad x_g = \frac{\sum_{u \in U} {|L_u \cap I_g|}}{\sum_{u \in U} {|C_u \cap
@@ -127,6 +121,10 @@ class PopRSP(_HeadAndTail):
 
     Symbols: $x$ are the rates of the groups, $I_g$ is the set of items of a group, and $U$ are all
     users, with or without relevant items.
+
+    Parameters:
+        pop_ratio: As in ACLT.
+        users: As in ItemCoverage.
 
     Use: PopRSP answers whether a long-tail item is as likely to be recommended as a popular one,
     whatever users like. Use it if equal exposure is a goal in itself. Since popular items are

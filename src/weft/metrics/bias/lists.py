@@ -46,20 +46,24 @@ class _PopularityMetric(UserAverageTopKMetric):
 class ACLT(_PopularityMetric):
     r"""The mean number of long-tail items in a list, over all lists.
 
-    `pop_ratio` is the share of all train interactions that the head has; the other items are the
-    tail. With `tail_ratio`, the tail is that share of the items of the catalogue instead, the least
-    popular ones (at least one item). `users="evaluated"` uses only the lists of users with a
-    relevant item.
-
-    Border of head and tail: items are ordered by train interactions, most popular first, and
-    equally popular items by item index (columns of the scores, the order of `items=`, or else
-    sorted ids). The head is the shortest prefix with at least `pop_ratio` of all interactions. The
-    order of equally popular items at the border affects the value; the rule for ties does not
-    change it, since it concerns scores.
+    The head consists of the most popular items, which by default have 80% of all train
+    interactions; the other items are the tail.
 
     Formula: \mathrm{ACLT}_u = {|L_u \cap I_{\mathrm{tail}}|}
 
     Symbols: $I_{\mathrm{tail}}$ are the items of the tail.
+
+    Parameters:
+        pop_ratio: Share of all train interactions that the head has, above 0 and at most 1. Items
+            are ordered by train interactions, most popular first, and equally popular items by item
+            index (columns of the scores, the order of `items=`, or else sorted ids). The head is
+            the shortest prefix with at least this share. The order of equally popular items at the
+            border affects the value; the rule for ties does not change it, since it concerns
+            scores.
+        tail_ratio: Share of the items of the catalogue that are the tail, above 0 and at most 1:
+            the least popular ones in the same order, at least one item. `pop_ratio` then has no
+            effect. None determines the tail by `pop_ratio`.
+        users: As in ItemCoverage.
 
     Use: ACLT answers how many positions of a list go to items outside the mainstream. Use it to
     measure popularity bias if lists have k items; for lists of different lengths or several
@@ -109,18 +113,17 @@ class ACLT(_PopularityMetric):
 class APLT(ACLT):
     r"""The share of long-tail items in a list, averaged over all lists.
 
-    `denominator="list"` divides by the length of the list instead of k. `pop_ratio`, `tail_ratio`
-    and `users` are those of ACLT.
-
-    Border of head and tail: items are ordered by train interactions, most popular first, and
-    equally popular items by item index (columns of the scores, the order of `items=`, or else
-    sorted ids). The head is the shortest prefix with at least `pop_ratio` of all interactions. The
-    order of equally popular items at the border affects the value; the rule for ties does not
-    change it, since it concerns scores.
+    The head consists of the most popular items, which by default have 80% of all train
+    interactions; the other items are the tail.
 
     Formula: \mathrm{APLT}_u = \frac{|L_u \cap I_{\mathrm{tail}}|}{k}
 
     Symbols: $I_{\mathrm{tail}}$ are the items of the tail.
+
+    Parameters:
+        pop_ratio, tail_ratio: As in ACLT.
+        denominator: Divisor: `"k"` is k, and `"list"` is the length of the list.
+        users: As in ItemCoverage.
 
     Use: APLT answers which part of the recommendations goes to items outside the mainstream. Use it
     as the standard measure of long-tail exposure, and compare it with the tail's share of the train
@@ -167,12 +170,14 @@ class ARP(_PopularityMetric):
     r"""The average popularity of recommended items: the mean number of train interactions of the
     items of a list, averaged over all lists. Lower means less popular items.
 
-    `unseen` is the popularity of an item without train interactions; with `"skip"`, such items are
-    left out, and so are lists without another item. `normalize` divides by the train interactions
-    of all items (`"interactions"`) or by those of the most popular item (`"max"`).
-    `users="evaluated"` uses only the lists of users with a relevant item.
-
     Formula: \mathrm{ARP}_u = \frac{1}{|L_u|} \sum_{i \in L_u} n_i
+
+    Parameters:
+        unseen: Popularity of an item without train interactions: a number from 0 up, or `"skip"`,
+            which leaves out such items, and lists without other items.
+        normalize: Divisor of the popularity: `"none"` is 1, `"interactions"` is the number of train
+            interactions of all items, and `"max"` that of the most popular item.
+        users: As in ItemCoverage.
 
     Use: ARP answers how popular the recommended items are. Use it to compare models on one data
     set; values of different data sets need `normalize` or PopularityQuantile. A few bestsellers
@@ -237,13 +242,15 @@ class PopularityQuantile(_PopularityMetric):
     averaged over all lists. Lower means less popular items.
 
     Items with train interactions are ranked from the least to the most popular one, and the rank is
-    divided by their number; equally popular items share their mean rank. `users="evaluated"` uses
-    only the lists of users with a relevant item.
+    divided by their number; equally popular items share their mean rank.
 
     Formula: \mathrm{PopularityQuantile}_u = \frac{1}{|L_u|} \sum_{i \in L_u} \frac{t_i}{M}
 
     Symbols: $M$ is the number of items with train interactions, and $t$ the rank of an item among
     them.
+
+    Parameters:
+        users: As in ItemCoverage.
 
     Use: PopularityQuantile answers where the recommended items are in the ranking by popularity.
     Use it instead of ARP to compare data sets, or if a few bestsellers dominate ARP. Since most

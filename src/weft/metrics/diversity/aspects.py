@@ -79,9 +79,8 @@ class alpha_nDCG(_RepeatedAspectMetric):  # noqa: N801 - its name in other tools
     greedily, averaged over users.
 
     The aspects of an item are its features. A relevant item at position p adds 1 / log2(p + 1)
-    times the sum over its aspects of (1 - alpha)^m, where m is the number of relevant items above
-    it with the same aspect. With `alpha=0`, repeated aspects count in full; with `alpha=1`, they do
-    not count.
+    times the sum over its aspects of (1 - α)^m, where m is the number of relevant items above it
+    with the same aspect.
 
     The greedy list takes, at each position, the relevant item that adds most, and of several such
     items the one with the highest index, as ndeval takes the last document id. The greedy list is
@@ -92,6 +91,11 @@ class alpha_nDCG(_RepeatedAspectMetric):  # noqa: N801 - its name in other tools
 
     Symbols: $D$ is the discounted gain of a list, with $\alpha = 0.5$; $m$ is the number of
     relevant items above position $p$ with the aspect $f$; $G$ is the greedy list, cut at $k$.
+
+    Parameters:
+        alpha: Loss of gain by repetition, α, from 0 to 1: each relevant item above with the same
+            aspect multiplies the gain of the aspect by 1 - α. With 0, repeated aspects count in
+            full, and with 1 not at all.
 
     Use: it answers whether the first positions hold relevant items that cover different interests.
     Use it for ambiguous queries and for users with several interests, if items have features such
@@ -131,16 +135,20 @@ class ERR_IA(_RepeatedAspectMetric):  # noqa: N801 - its name in other tools
     r"""Intent-aware expected reciprocal rank: the gain of new aspects in a list, discounted by 1 /
     position and divided by that of a list that is built greedily, averaged over users.
 
-    The gains and the greedy list are those of alpha_nDCG. This is nERR-IA of ndeval and
-    ir_measures. `normalize=False` gives their ERR-IA: it divides by the gain of a list in which
-    every item has all aspects of the user: their number times the sum over positions of (1 -
-    alpha)^(p - 1) / p.
+    The gains and the greedy list are those of alpha_nDCG.
 
     Formula: \text{ERR-IA}_u = \frac{E(L_u)}{E(G_u)}, \quad E(L) = \sum_{p:\, i_p \in R_u}
     \frac{1}{p} \sum_{f \in F_{i_p}} (1 - \alpha)^{m_p(f)}
 
     Symbols: $E$ is the gain of a list, with $\alpha = 0.5$; $m$ is the number of relevant items
     above position $p$ with the aspect $f$; $G$ is the greedy list, cut at $k$.
+
+    Parameters:
+        normalize: True divides by the gain of the greedy list (nERR-IA of ndeval and ir_measures).
+            False divides by the gain of a list in which every item has all aspects of the user
+            (ERR-IA there), which is their number times the sum over positions of (1 - α)^(p - 1) /
+            p.
+        alpha: As in alpha_nDCG.
 
     Use: ERR_IA answers whether a user with one of several interests finds a relevant item at the
     very top. Use it if users stop after the first good item, as in search; its discount falls
@@ -149,7 +157,10 @@ class ERR_IA(_RepeatedAspectMetric):  # noqa: N801 - its name in other tools
 
     Related: alpha_nDCG, ERR, P_IA, SRecall.
 
-    Edge cases: as for alpha_nDCG; values above 1 are possible only with `normalize=True`.
+    Edge cases: relevant items without features, and items that are not relevant, add nothing; users
+    with relevant items of which none has a feature are left out; with `ties="expected"` ties are
+    broken at random, because there is no closed form; values above 1 are possible only with
+    `normalize=True`.
 
     Example: the list has two dramas, and the relevant comedy is missing: (1 + 0.5 / 2) / (1 + 1 /
     2).

@@ -33,18 +33,21 @@ class Calibration(UserAverageTopKMetric):
     r"""The divergence of the categories of a list from the categories of the user's train
     interactions, averaged over all lists. 0 if their shares are the same.
 
-    Categories are item features; an item with m features adds 1/m to each of them. `divergence`
-    between the shares in train and in the list is the Kullback-Leibler divergence (`"kl"`), the
-    Jensen-Shannon divergence in bits (`"js"`), or the Hellinger distance (`"hellinger"`); the last
-    two are at most 1. `alpha` is the share of the train distribution that is mixed into that of the
-    list, which keeps the Kullback-Leibler divergence finite. `users="evaluated"` uses only the
-    lists of users with a relevant item.
+    Categories are item features; an item with m features adds 1/m to each of them.
 
     Formula: \mathrm{Calibration}_u = \sum_{f} p_{uf} \, \log_2 \frac{p_{uf}}{(1 - \alpha) \, q_{uf}
     + \alpha \, p_{uf}}
 
     Symbols: $p$ and $q$ are the shares of the feature $f$ in the user's train interactions and in
     the list; $\alpha = 0.01$.
+
+    Parameters:
+        divergence: Divergence of the shares in the list from those in train: `"kl"` is the
+            Kullback-Leibler divergence in bits, `"js"` the Jensen-Shannon divergence in bits, and
+            `"hellinger"` the Hellinger distance. The last two are at most 1.
+        alpha: Share of the train distribution that is mixed into that of the list, α, between 0 and
+            1, which keeps the Kullback-Leibler divergence finite. It has no effect on the others.
+        users: As in ItemCoverage.
 
     Use: Calibration answers whether lists reflect the different interests of a user in their
     proportions, instead of the main interest alone. Use it to check for users with several

@@ -42,10 +42,12 @@ class CategoryDiversity(_CategoryMetric):
     r"""The number of different categories in a list divided by k, averaged over all lists.
 
     Categories are item features; an item with several features counts for each of them, so the
-    value exceeds 1 if a list has more categories than k. `users="evaluated"` uses only the lists of
-    users with a relevant item.
+    value exceeds 1 if a list has more categories than k.
 
     Formula: \mathrm{CategoryDiversity}_u = \frac{1}{k} \, {\Big| \bigcup_{i \in L_u} F_i \Big|}
+
+    Parameters:
+        users: As in ItemCoverage.
 
     Use: CategoryDiversity answers how many different categories a list offers. Use it if only the
     presence of a category matters and each item has one or few categories. One item of a category
@@ -83,15 +85,17 @@ class CategoryDiversity(_CategoryMetric):
 class CategoryEntropy(_CategoryMetric):
     r"""The entropy of the categories of a list in bits, averaged over all lists.
 
-    Categories are item features; an item with m features adds 1/m to each of them. `weight` of the
-    item at position r is 1 (`"uniform"`), p^(r - 1) (`"geometric"`), 1 / log2(r + 1) (`"log"`) or
-    1/r (`"reciprocal"`); with all but the first, the first positions count most.
-    `users="evaluated"` uses only the lists of users with a relevant item.
+    Categories are item features; an item with m features adds 1/m to each of them, times the weight
+    of its position (1 by default).
 
     Formula: \mathrm{CategoryEntropy}_u = -\sum_{f} q_{uf} \, \log_2 q_{uf}, \quad q_{uf} \propto
     \sum_{i \in L_u:\, f \in F_i} \frac{1}{|F_i|}
 
     Symbols: $q$ are the shares of the features, which sum to 1.
+
+    Parameters:
+        weight, p: As in AWRF.
+        users: As in ItemCoverage.
 
     Use: CategoryEntropy answers how evenly a list is spread over categories: 2 to the power of the
     value is the effective number of categories. Use it instead of CategoryDiversity if proportions

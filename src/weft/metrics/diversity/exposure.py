@@ -89,15 +89,19 @@ class Gini(_Spread):
     r"""The Gini index of the exposure of items: 0 if every item is in equally many lists, 1 if one
     item is in all of them and no other is in any. Lower is more even.
 
-    All items of the catalogue count. `denominator="N"` divides by the number of items instead of
-    that number minus 1. `weight` of position r in the exposure is 1 (`"uniform"`), p^(r - 1)
-    (`"geometric"`), 1 / log2(r + 1) (`"log"`) or 1/r (`"reciprocal"`). `users="evaluated"` uses
-    only the lists of users with a relevant item.
+    All items of the catalogue count. The exposure of an item is the number of lists that hold it,
+    or the sum of the weights of its positions.
 
     Formula: \mathrm{Gini} = \frac{\sum_{j=1}^{|I|} (2j - {|I|} - 1) \, c_j}{({|I|} - 1)
     \sum_{j=1}^{|I|} c_j}
 
     Symbols: $c$ are the numbers of lists that hold each item, in ascending order.
+
+    Parameters:
+        denominator: Factor in the denominator: `"N-1"` is the number of items minus 1, so that the
+            value can reach 1, and `"N"` is the number of items.
+        weight, p: As in AWRF.
+        users: As in ItemCoverage.
 
     Use: Gini answers how concentrated recommendations are on few items. Use it to monitor whether a
     model favours bestsellers, next to ItemCoverage. In large catalogues all values are close to 1,
@@ -170,16 +174,19 @@ class ShannonEntropy(_Spread):
     r"""The entropy of the exposure of items: how evenly all recommendations are spread over the
     items. Higher is more varied.
 
-    `base` of the logarithm is `"e"` or `2`. `normalized=True` divides by the logarithm of the
-    number of items, so that 1 is an even spread over the catalogue. `users="evaluated"` uses only
-    the lists of users with a relevant item. `weights="lists"` gives all lists the same weight,
-    however short they are: -Σ w log q, with q the share of an item in all recommendations and w its
-    mean share in a list.
-
     Formula: \mathrm{ShannonEntropy} = -\sum_{i \in I} q_i \, \ln q_i, \quad q_i =
     \frac{c_i}{\sum_{j \in I} c_j}
 
     Symbols: $q$ is the share of an item in all recommendations.
+
+    Parameters:
+        base: Base of the logarithm: `"e"` or 2. It has no effect with `normalized=True`.
+        normalized: True divides by the logarithm of the number of items, so that 1 is an even
+            spread over the catalogue.
+        weights: `"positions"` gives all recommendations the same weight. `"lists"` gives all lists
+            the same weight, however short they are: the value is -Σ w log q, with q the share of an
+            item in all recommendations and w its mean share in a list.
+        users: As in ItemCoverage.
 
     Use: ShannonEntropy answers over how many items recommendations effectively spread: e to the
     power of the value is that number. Use it next to ItemCoverage, which counts an item in one list
@@ -275,14 +282,16 @@ class Personalization(_Spread):
     r"""How much the lists of different users differ: 1 minus the mean overlap of two lists, over
     all pairs of users. 1 if no two users share an item, 0 if all lists have the same items.
 
-    `overlap` of two lists is the number of common items divided by k (`"k"`), or by the root of the
-    product of the lengths of the lists (`"cosine"`), which differs for lists shorter than k.
-    `users="evaluated"` uses only the lists of users with a relevant item.
-
     Formula: \mathrm{Personalization} = 1 - \frac{2}{{|U|} ({|U|} - 1)} \sum_{u < v} \frac{|L_u \cap
     L_v|}{k}
 
     Symbols: $U$ are all users with a list that is not empty; $u < v$ denotes pairs of them.
+
+    Parameters:
+        overlap: Overlap of two lists: `"k"` is the number of common items divided by k, and
+            `"cosine"` that number divided by the root of the product of the lengths of the lists,
+            which differs for lists shorter than k.
+        users: As in ItemCoverage.
 
     Use: Personalization answers whether users get different recommendations. Use it to find models
     that recommend the same popular items to everyone. Random lists are perfectly personalized, so

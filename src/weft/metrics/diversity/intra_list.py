@@ -77,17 +77,21 @@ class ILD(_IntraList):
     r"""Intra-list diversity: the mean distance of two items of a list, over all pairs, averaged
     over all lists. Higher is more diverse.
 
-    `distance` of two items is one of: 1 minus the cosine of their vectors in `item_vectors`
-    (`"cosine"`); 0 for equal and 1 for different labels in `item_clusters` (`"category"`); the
-    number of features in `item_features` that exactly one of the items has (`"hamming"`); 1 minus
-    the common features divided by the features of either (`"jaccard"`); 1 - c / √(n m) with c the
-    train users of both items and n and m those of each (`"cooccurrence"`). `users="evaluated"` uses
-    only the lists of users with a relevant item.
+    By default, the distance of two items is 1 minus the cosine of their vectors.
 
     Formula: \mathrm{ILD}_u = \frac{2}{{|L_u|} ({|L_u|} - 1)} \sum_{p < q} \left( 1 - \cos(v_{i_p},
     v_{i_q}) \right)
 
     Symbols: $v$ are the vectors of the items.
+
+    Parameters:
+        distance: Distance of two items: `"cosine"` is 1 minus the cosine of their vectors in
+            `item_vectors`; `"category"` is 0 for equal and 1 for different labels in
+            `item_clusters`; `"hamming"` is the number of features in `item_features` that exactly
+            one of the items has; `"jaccard"` is 1 minus the number of common features divided by
+            the number of features of either; `"cooccurrence"` is 1 - c / √(n m), with c the train
+            users of both items and n and m those of each.
+        users: As in ItemCoverage.
 
     Use: ILD answers how different the items of a list are from each other. Use it to see whether
     lists are monotonous, with vectors or categories that reflect what users perceive. Do not use
@@ -126,13 +130,15 @@ class ILS(_IntraList):
     r"""Intra-list similarity: the mean similarity of two items of a list, over all pairs, averaged
     over all lists. Lower is more diverse.
 
-    The similarity of two items is 1 minus a `distance`: `"cosine"`, `"category"`, `"jaccard"` or
-    `"cooccurrence"`, as for ILD, so that ILS is 1 - ILD. `users="evaluated"` uses only the lists of
-    users with a relevant item.
+    The similarity of two items is 1 minus their distance, so that ILS is 1 - ILD.
 
     Formula: \mathrm{ILS}_u = \frac{2}{{|L_u|} ({|L_u|} - 1)} \sum_{p < q} \cos(v_{i_p}, v_{i_q})
 
     Symbols: $v$ are the vectors of the items.
+
+    Parameters:
+        distance: As in ILD. `"hamming"` is an error here, because that distance has no upper limit.
+        users: As in ItemCoverage.
 
     Use: ILS answers how similar the items of a list are to each other. Use it to compare with work
     that reports similarities, or to check that a list keeps to one topic. It carries the same
@@ -141,7 +147,9 @@ class ILS(_IntraList):
 
     Related: ILD, CategoryEntropy, CategoryDiversity, DuplicateRate.
 
-    Edge cases: as for ILD; lists without a pair are left out.
+    Edge cases: items without a vector (or with a vector of zeros), items without a label and, for
+    co-occurrence, items without train interactions are in no pair; the Jaccard similarity of two
+    items without features is 1; lists without a pair are left out.
 
     Example: one of three pairs is of the same category.
 

@@ -21,12 +21,16 @@ class SRecall(UserAverageTopKMetric):
     r"""Subtopic recall: the share of the features of a user's relevant items that the hits of the
     list have, averaged over users.
 
-    Items have sets of features, such as genres. `denominator="catalogue"` divides by the number of
-    all features of the catalogue instead. `numerator="list"` counts the features of all items of
-    the list, so that the value may exceed 1.
+    Items have sets of features, such as genres.
 
     Formula: \mathrm{SRecall}_u = \frac{\Big| \bigcup_{i \in L_u \cap R_u} F_i \Big|} {\Big|
     \bigcup_{i \in R_u} F_i \Big|}
+
+    Parameters:
+        denominator: Divisor: `"relevant"` is the number of different features of the user's
+            relevant items, and `"catalogue"` that of all items of the catalogue.
+        numerator: Items of the list whose features count: `"relevant"` stands for the hits, and
+            `"list"` for all items, with which the value may exceed 1.
 
     Use: SRecall answers how many of a user's interests a list serves with relevant items. Use it if
     one good item for each interest is enough. It ignores positions and repeated features:

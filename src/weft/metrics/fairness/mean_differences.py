@@ -62,8 +62,8 @@ class ItemMADRanking(_ItemMAD):
 
     The value of an item is the mean over its appearances in lists of its gain times the discount of
     its position, where the gain is 0 if it is not relevant to the user. The value of a cluster is
-    the mean over its items that appear in a list. `discount=False` omits the discount; `gain` is
-    that of nDCG. `users="lists"` uses all lists, not only those of users with a relevant item.
+    the mean over its items that appear in a list. By default, only the lists of users with a
+    relevant item count.
 
     Formula: \mathrm{ItemMADRanking} = \frac{2}{m (m - 1)} \sum_{a < b} {|x_a - x_b|}, \quad x_a =
     \frac{1}{|V_a|} \sum_{i \in V_a} \frac{1}{c_i} \sum_{u:\, i \in L_u} g_{ui} \, d_{p}
@@ -71,6 +71,12 @@ class ItemMADRanking(_ItemMAD):
     Symbols: $a$ and $b$ are clusters, of which $m$ have a value $x$; $V$ are the items of a cluster
     that appear in a list, $c$ is the number of lists with an item, and $p$ is the position of the
     item in the list of $u$.
+
+    Parameters:
+        discount: True multiplies the gain by the discount of the position, 1 / log2(p + 1). False
+            does not.
+        gain: As in nDCG.
+        users: As in ItemCoverage.
 
     Use: ItemMADRanking answers whether the recommendations of some clusters succeed more than those
     of others. Use it to compare the quality of what is recommended from each cluster. It ignores
@@ -119,15 +125,18 @@ class ItemMADRating(_ItemMAD):
     relevant: the mean absolute difference over all pairs of clusters. 0 is fair.
 
     The value of an item is its mean score over the lists in which it is a hit. The value of a
-    cluster is the mean over its items that are hit at least once. `appearances="all"` averages over
-    all appearances in lists of users with a relevant item, with a score of 0 where the item is not
-    relevant.
+    cluster is the mean over its items that are hit at least once.
 
     Formula: \mathrm{ItemMADRating} = \frac{2}{m (m - 1)} \sum_{a < b} {|x_a - x_b|}, \quad x_a =
     \frac{1}{|V_a|} \sum_{i \in V_a} \frac{1}{h_i} \sum_{u:\, i \in L_u \cap R_u} s_{ui}
 
     Symbols: $a$ and $b$ are clusters, of which $m$ have a value $x$; $V$ are the items of a cluster
     that are hit at least once, and $h$ is the number of lists in which an item is a hit.
+
+    Parameters:
+        appearances: Lists over which the score of an item is averaged: `"relevant"` stands for
+            those in which it is a hit, and `"all"` for all lists of users with a relevant item that
+            contain it, with a score of 0 where it is not relevant.
 
     Use: ItemMADRating answers whether a model gives systematically higher scores to the relevant
     items of some clusters. Use it for models with scores on a fixed scale, such as predicted
@@ -182,13 +191,14 @@ class UserMADRanking(_UserMAD):
     r"""The difference between user groups in the quality of their lists: the mean absolute
     difference of their mean nDCG, over all pairs of groups. 0 is fair.
 
-    `gain` is that of nDCG.
-
     Formula: \mathrm{UserMADRanking} = \frac{2}{m (m - 1)} \sum_{a < b} {|x_a - x_b|}, \quad x_a =
     \frac{1}{|U_a|} \sum_{u \in U_a} \mathrm{nDCG}_u
 
     Symbols: $a$ and $b$ are groups, of which $m$ have a value $x$; $U_a$ are the users of a group
     with a relevant item.
+
+    Parameters:
+        gain: As in nDCG.
 
     Use: UserMADRanking answers whether groups of users get recommendations of different quality.
     Use it to audit a model by gender, age, country or activity. A model that is equally bad for
@@ -232,13 +242,16 @@ class UserMADRating(_UserMAD):
     difference of their mean scores, over all pairs of groups. 0 is fair.
 
     The value of a user is the mean score over the user's list. The value of a group is the mean
-    over its users. `users="evaluated"` uses only the lists of users with a relevant item.
+    over its users.
 
     Formula: \mathrm{UserMADRating} = \frac{2}{m (m - 1)} \sum_{a < b} {|x_a - x_b|}, \quad x_a =
     \frac{1}{|U_a|} \sum_{u \in U_a} \frac{1}{|L_u|} \sum_{i \in L_u} s_{ui}
 
     Symbols: $a$ and $b$ are groups, of which $m$ have a value $x$; $U_a$ are the users of a group
     with a list.
+
+    Parameters:
+        users: As in ItemCoverage.
 
     Use: UserMADRating answers whether a model scores the recommendations of some groups higher than
     those of others. Use it for scores on a fixed scale, such as predicted ratings. It shows nothing

@@ -96,16 +96,21 @@ class EPC(_Novelty):
     over users.
 
     The novelty of an item is 1 minus its train interactions divided by the number of users with a
-    train interaction. `relevance` sets which items count: relevant items (`"binary"`), relevant
-    items weighted by their gain (`"graded"`, also called `"discounted"`; `gain` as for nDCG), or
-    all items of the list (`"none"`). `unseen` is the number of interactions that an item without
-    train interactions is assumed to have. `denominator="list"` divides by the discounts of the
-    positions that the list has instead of all k.
+    train interaction.
 
     Formula: \mathrm{EPC}_u = \frac{1}{\sum_{p=1}^{k} d_p} \sum_{p=1}^{|L_u|} [i_p \in R_u] \, d_p
     \left( 1 - \frac{n_{i_p}}{|U_{\mathrm{train}}|} \right)
 
     Symbols: $U_{\mathrm{train}}$ are the users with a train interaction.
+
+    Parameters:
+        relevance: Items that count: `"binary"` counts the relevant items, `"graded"` (or its alias
+            `"discounted"`) the relevant items with their gain, and `"none"` all items of the list,
+            relevant or not.
+        gain: As in nDCG. It has an effect with `relevance="graded"` only.
+        unseen: Number of train interactions that an item without any is assumed to have, from 0 up.
+        denominator: Divisor: `"k"` is the sum of the discounts of all k positions, and `"list"`
+            that of the positions that the list has.
 
     Use: EPC answers whether a model finds relevant items that are not popular anyway, with the
     first positions counting most. Use it to compare models in novelty and accuracy at once. With
@@ -154,10 +159,15 @@ class EFD(_Novelty):
     over the relevant items of a list with a discount by position, averaged over users.
 
     The information content of an item is -log2(n / T), with n the train interactions of the item
-    and T those of all items. `relevance`, `gain` and `denominator` are those of EPC.
+    and T those of all items.
 
     Formula: \mathrm{EFD}_u = \frac{1}{\sum_{p=1}^{k} d_p} \sum_{p=1}^{|L_u|} [i_p \in R_u] \, d_p
     \, \log_2 \frac{T}{\max(n_{i_p}, 1)}
+
+    Parameters:
+        relevance: As in EPC.
+        gain: As in nDCG. It has an effect with `relevance="graded"` only.
+        denominator: As in EPC.
 
     Use: EFD answers how surprising the relevant items of a list are, with rare items counting most.
     Use it instead of EPC if differences within the long tail matter; EPC hardly distinguishes 1

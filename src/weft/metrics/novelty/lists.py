@@ -81,15 +81,19 @@ class MIUF(_ListNovelty):
     r"""Mean inverse user frequency: the mean over the items of a list of log2(train users / train
     interactions of the item), averaged over all lists.
 
-    Train users are users with a train interaction. `cold_items` sets how items without train
-    interactions count: as if they had one (`"one"`), or not at all (`"skip"`). `denominator="k"`
-    divides by k instead of the length of the list. `users="evaluated"` uses only the lists of users
-    with a relevant item.
+    Train users are users with a train interaction.
 
     Formula: \mathrm{MIUF}_u = \frac{1}{|L_u|} \sum_{i \in L_u} \log_2
     \frac{|U_{\mathrm{train}}|}{\max(n_i, 1)}
 
     Symbols: $U_{\mathrm{train}}$ are the users with a train interaction.
+
+    Parameters:
+        cold_items: Treatment of items without train interactions: `"one"` counts them as if they
+            had one, and `"skip"` leaves them out.
+        denominator: Divisor: `"list"` is the number of items of the list that count, and `"k"` is
+            k.
+        users: As in ItemCoverage.
 
     Use: MIUF answers how unpopular the recommended items are, relevant or not; each halving of an
     item's users adds 1. Use it as the standard novelty of lists. A random recommender scores very
@@ -119,10 +123,14 @@ class SelfInformation(_ListNovelty):
     r"""The mean information content of the items of a list in bits, averaged over all lists.
 
     The information content of an item is log2(T / n), with n its train interactions and T those of
-    all items. `cold_items`, `denominator` and `users` are those of MIUF.
+    all items.
 
     Formula: \mathrm{SelfInformation}_u = \frac{1}{|L_u|} \sum_{i \in L_u} \log_2 \frac{T}{\max(n_i,
     1)}
+
+    Parameters:
+        cold_items, denominator: As in MIUF.
+        users: As in ItemCoverage.
 
     Use: SelfInformation answers how improbable the recommended items are in the train interactions.
     Use it to compare with tools that report it as novelty. It differs from MIUF by a constant of
@@ -157,14 +165,17 @@ class Surprisal(_ListNovelty):
     r"""The normalized inverse user frequency of the items of a list, from 0 (all train users know
     the items) to 1 (at most one train user knows each item), averaged over all lists.
 
-    It is MIUF divided by its highest possible value. Positions after the end of a list add 0;
-    `denominator="list"` divides by the length of the list instead of k. `cold_items` and `users`
-    are those of MIUF.
+    It is MIUF divided by its highest possible value. By default, the sum is divided by k, so that
+    positions after the end of a list add 0.
 
     Formula: \mathrm{Surprisal}_u = \frac{1}{k} \sum_{i \in L_u} \frac{\log_2
     ({|U_{\mathrm{train}}|} / \max(n_i, 1))}{\log_2 {|U_{\mathrm{train}}|}}
 
     Symbols: $U_{\mathrm{train}}$ are the users with a train interaction.
+
+    Parameters:
+        cold_items, denominator: As in MIUF.
+        users: As in ItemCoverage.
 
     Use: Surprisal answers how unpopular the recommended items are, on a scale of 0 to 1 that does
     not depend on the number of users. Use it instead of MIUF to compare data sets. Lists shorter

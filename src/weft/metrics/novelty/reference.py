@@ -48,12 +48,14 @@ class Unexpectedness(_ReferenceMetric):
     r"""The share of a list that is not among the first k items that another model recommends,
     averaged over all lists.
 
-    The list of the other model is the user's list in the input `reference`. `users="evaluated"`
-    uses only the lists of users with a relevant item.
+    The list of the other model is the user's list in the input `reference`.
 
     Formula: \mathrm{Unexpectedness}_u = 1 - \frac{|L_u \cap B_u|}{k}
 
     Symbols: $B$ is the list in `reference`, cut at $k$.
+
+    Parameters:
+        users: As in ItemCoverage.
 
     Use: Unexpectedness answers how much a model recommends that an obvious model, such as the most
     popular items, would not. Use it with a simple baseline as `reference`. Unexpected items need
@@ -90,12 +92,15 @@ class Intersection(_ReferenceMetric):
     r"""The share of a list that another model recommends as well, averaged over all lists. Lower
     means more items beyond the known model.
 
-    The list of the other model is the user's list in the input `reference`, cut at `ref_k` (by
-    default, at k). `users="evaluated"` uses only the lists of users with a relevant item.
+    The list of the other model is the user's list in the input `reference`.
 
     Formula: \mathrm{Intersection}_u = \frac{|L_u \cap B_u|}{|L_u|}
 
     Symbols: $B$ is the list in `reference`, cut at $k$.
+
+    Parameters:
+        ref_k: Cut-off of the list in `reference`, an integer from 1 up. None stands for k.
+        users: As in ItemCoverage.
 
     Use: Intersection answers how much two models recommend in common, for example whether a new
     model differs from the one in production. Use it before an A/B test: if lists are nearly the

@@ -39,16 +39,16 @@ class NewToUser(UserAverageTopKMetric):
     r"""The share of a list that is not among the user's train interactions, averaged over all
     lists.
 
-    If seen items are masked, the value is always 1, so use it with `mask_seen=False`.
-    `users="evaluated"` uses only the lists of users with a relevant item.
-
     Formula: \mathrm{NewToUser}_u = 1 - \frac{|L_u \cap P_u|}{|L_u|}
 
+    Parameters:
+        users: As in ItemCoverage.
+
     Use: NewToUser answers how much of a list the user does not know yet. Use it for data with
-    repeated consumption, such as music or groceries, where seen items stay candidates. It is
-    always 1 if seen items are masked, and new items can still be popular: use MIUF or EPC for
-    popularity. To evaluate new and repeated items separately, give `targets` in the settings of the
-    run.
+    repeated consumption, such as music or groceries, where seen items stay candidates
+    (`mask_seen=False`). It is always 1 if seen items are masked, and new items can still be
+    popular: use MIUF or EPC for popularity. To evaluate new and repeated items separately, give
+    `targets` in the settings of the run.
 
     Related: Unexpectedness, MIUF, EPC, Serendipity.
 
@@ -96,21 +96,25 @@ class Serendipity(UserAverageTopKMetric):
     r"""How unexpected the relevant items of a list are: the mean over its positions, where other
     items count 0, averaged over users.
 
-    With `definition="popularity"`, a relevant item counts by how much higher it is ranked in the
-    list than by popularity. Both ranks are scaled by the number N of items in the catalogue: the
-    item at position p has (N + 1 - p) / N, and the item with rank t by train interactions has (N +
-    1 - t) / N, or 0 if it has no train interactions. Equally popular items share a rank, and the
-    next rank follows without a gap. Items that popularity ranks higher count 0. With
-    `definition="dissimilarity"`, a relevant item counts 1 minus the mean cosine of its vector in
-    `item_vectors` and the vectors of the user's train interactions. With `definition="base"`, a
-    relevant item counts 1 unless it is in the user's list in the input `reference`, cut at k; the
-    sum is divided by k.
+    By default, a relevant item counts by how much higher it is ranked in the list than by
+    popularity. Both ranks are scaled by the number N of items in the catalogue: the item at
+    position p has (N + 1 - p) / N, and the item with rank t by train interactions has (N + 1 - t) /
+    N, or 0 if it has no train interactions. Equally popular items share a rank, and the next rank
+    follows without a gap. Items that popularity ranks higher count 0.
 
     Formula: \mathrm{Serendipity}_u = \frac{1}{|L_u|} \sum_{p=1}^{|L_u|} [i_p \in R_u] \max\left(
     \frac{{|I|} + 1 - p}{|I|} - e_{i_p}, \; 0 \right)
 
     Symbols: $e$ is $(|I| + 1 - t) / |I|$ for the item with rank $t$ by train interactions, and 0
     for items without train interactions.
+
+    Parameters:
+        definition: Measure of how unexpected a relevant item is. With `"popularity"`, the item
+            counts by how much higher it is ranked in the list than by train interactions. With
+            `"dissimilarity"`, it counts 1 minus the mean cosine of its vector in the input
+            `item_vectors` and the vectors of the user's train interactions. With `"base"`, it
+            counts 1 unless it is in the user's list in the input `reference`, cut at k, and the sum
+            is divided by k instead of the length of the list.
 
     Use: Serendipity answers whether a model finds relevant items that are not obvious. Choose the
     definition by what obvious means: popular items (`"popularity"`), items like those in the user's

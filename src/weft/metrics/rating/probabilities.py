@@ -133,17 +133,21 @@ class LogLoss(PooledMetric, _ProbabilityMetric):
     r"""The log loss (binary cross-entropy) of scores that are read as probabilities of relevance.
 
     The label of an interaction is 1 if it is relevant and 0 otherwise. The loss is averaged over
-    the interactions of the truth that have a score. With `scores="logits"`, scores are log-odds;
-    with `scores="probabilities"`, they are the probabilities themselves, clipped to [1e-15, 1 -
-    1e-15]. `cells="offered"` averages over all candidates of the users in the truth instead, where
-    items that are not relevant have the label 0. `average="users"` averages the mean loss of each
-    user over users.
+    the interactions of the truth that have a score.
 
     Formula: \mathrm{LogLoss} = -\frac{1}{|D|} \sum_{D} \left( y_{ui} \ln p_{ui} + (1 - y_{ui})
     \ln(1 - p_{ui}) \right), \quad p_{ui} = \frac{1}{1 + e^{-s_{ui}}}
 
     Symbols: $D$ are the interactions of the truth that have a score, $y$ are their labels and $p$
     their probabilities.
+
+    Parameters:
+        cells: Interactions that are averaged: `"truth"` stands for those of the truth that have a
+            score, and `"offered"` for all candidates of the users in the truth, where items that
+            are not relevant have the label 0.
+        average: As in MAE.
+        scores: Meaning of the scores: `"logits"` are log-odds, which the logistic function turns
+            into probabilities, and `"probabilities"` are the probabilities themselves, from 0 to 1.
 
     Use: LogLoss answers whether predicted click probabilities are right, in their order and in
     their size. Use it for models that predict clicks or conversions, if the truth has negatives
@@ -156,8 +160,9 @@ class LogLoss(PooledMetric, _ProbabilityMetric):
 
     Edge cases: an interaction that is stored with a rating of 0, or with a rating below the
     threshold, is not relevant; a score of -inf counts as missing; probabilities outside [0, 1] are
-    refused; `cells="offered"` needs the scores of all items, so recommendation lists are refused
-    unless they hold all candidates (`candidates="listed"`).
+    an error, and probabilities of 0 and 1 are moved inside by 1e-15; `cells="offered"` needs the
+    scores of all items, so recommendation lists are an error unless they contain all candidates
+    (`candidates="listed"`).
 
     Example: the logits 0 and ln 3 are probabilities of 1/2 and 3/4. Ratings of 4 and above are
     relevant, so the first label is 0 and the second 1: (ln 2 + ln 4/3) / 2.
@@ -200,14 +205,16 @@ class NE(_ProbabilityMetric):
     r"""Normalized entropy: the log loss divided by the log loss of always predicting the share of
     relevant interactions.
 
-    A value below 1 means that the scores predict better than the constant. `scores` (`"logits"` or
-    `"probabilities"`) is that of LogLoss.
+    A value below 1 means that the scores predict better than the constant.
 
     Formula: \mathrm{NE} = \frac{\mathrm{LogLoss}}{-\left( q \ln q + (1 - q) \ln(1 - q) \right)},
     \quad q = \frac{1}{|D|} \sum_{D} y_{ui}
 
     Symbols: $D$ are the interactions of the truth that have a score, $y$ are their labels, and $q$
     is the share of relevant ones.
+
+    Parameters:
+        scores: As in LogLoss.
 
     Use: NE answers how much better predicted probabilities are than the average click rate. Use it
     instead of LogLoss to compare models on data sets or days with different click rates. It does
@@ -216,7 +223,9 @@ class NE(_ProbabilityMetric):
 
     Related: LogLoss, ScoreCalibration, ECE, AUC.
 
-    Edge cases: as for LogLoss; undefined if all interactions are relevant, or none is.
+    Edge cases: an interaction that is stored with a rating of 0, or with a rating below the
+    threshold, is not relevant; a score of -inf counts as missing; probabilities outside [0, 1] are
+    an error; undefined if all interactions are relevant, or none is.
 
     Example: the logits 0 and ln 3 are probabilities of 1/2 and 3/4. Ratings of 4 and above are
     relevant, so q is 1/2: (ln 2 + ln 4/3) / 2 / ln 2.
@@ -246,14 +255,16 @@ class ScoreCalibration(_ProbabilityMetric):
     r"""The number of relevant interactions that the scores predict, divided by the actual number.
     The target is 1.
 
-    It covers the interactions of the truth that have a score. `scores` (`"logits"` or
-    `"probabilities"`) is that of LogLoss. A value above 1 means that the probabilities are too high
-    on average.
+    It covers the interactions of the truth that have a score. A value above 1 means that the
+    probabilities are too high on average.
 
     Formula: \mathrm{ScoreCalibration} = \frac{\sum_{D} p_{ui}}{\sum_{D} y_{ui}}
 
     Symbols: $D$ are the interactions of the truth that have a score, $y$ are their labels (1 if
     relevant, otherwise 0) and $p$ their probabilities.
+
+    Parameters:
+        scores: As in LogLoss.
 
     Use: ScoreCalibration answers whether a model predicts too many or too few clicks in total,
     which matters if probabilities enter bids or forecasts. Use it along with LogLoss or AUC: a
@@ -263,7 +274,9 @@ class ScoreCalibration(_ProbabilityMetric):
 
     Related: ECE, NE, LogLoss, Calibration.
 
-    Edge cases: as for LogLoss; undefined if no interaction with a score is relevant.
+    Edge cases: an interaction that is stored with a rating of 0, or with a rating below the
+    threshold, is not relevant; a score of -inf counts as missing; probabilities outside [0, 1] are
+    an error; undefined if no interaction with a score is relevant.
 
     Example: the logits 0 and ln 3 are probabilities of 1/2 and 3/4, and one of the two interactions
     is relevant (a rating of 4 or above): 1.25 / 1.
@@ -321,16 +334,20 @@ class ECE(_ProbabilityMetric):
     r"""Expected calibration error: the mean distance between predicted probabilities and the share
     of relevant interactions, in bins of similar probability.
 
-    The interactions of the truth that have a score are put into `bins` bins of equal width: 0 to
-    1/bins, 1/bins to 2/bins and so on, each with its lower end. The value is the mean over the bins
-    of |share of relevant interactions - mean probability|, weighted by their numbers of
-    interactions. `scores` is that of LogLoss.
+    The interactions of the truth that have a score are put into bins of equal width by their
+    probability: with 10 bins, from 0 to 0.1, from 0.1 to 0.2 and so on, where a bin includes its
+    lower end. The value is the mean over the bins of |share of relevant interactions - mean
+    probability|, weighted by their numbers of interactions.
 
     Formula: \mathrm{ECE} = \sum_{b=1}^{10} \frac{|D_b|}{|D|} \, {|\bar{y}_b - \bar{p}_b|}, \quad
     D_b = \{ (u,i) \in D : b - 1 \le 10 \, p_{ui} < b \}
 
     Symbols: $D$ are the interactions of the truth that have a score, and bars denote means over the
     bin of the labels $y$ (1 if relevant, otherwise 0) and of the probabilities $p$.
+
+    Parameters:
+        bins: Number of bins, an integer from 1 up.
+        scores: As in LogLoss.
 
     Use: ECE answers whether a predicted probability of, for example, 0.2 means that 20% of such
     items are relevant. Use it if the probabilities themselves are used, along with a metric of
@@ -340,7 +357,9 @@ class ECE(_ProbabilityMetric):
 
     Related: ScoreCalibration, LogLoss, NE.
 
-    Edge cases: as for LogLoss; an empty bin has no weight; a probability of 1 is in the last bin.
+    Edge cases: an interaction that is stored with a rating of 0, or with a rating below the
+    threshold, is not relevant; a score of -inf counts as missing; probabilities outside [0, 1] are
+    an error; an empty bin has no weight; a probability of 1 is in the last bin.
 
     Example: the logits 0 and ln 3 are probabilities of 1/2 and 3/4, in different bins. Ratings of 4
     and above are relevant, so the labels are 0 and 1: (1/2 + 1/4) / 2.

@@ -154,8 +154,9 @@ class Kendall(_RankCorrelation):
 
     Related: Spearman, NDPM, Pearson, nDCG.
 
-    Edge cases: as for MAE; undefined for a user with fewer than two ratings that have a score, or
-    with all ratings, or all scores, equal.
+    Edge cases: the score of a masked item is its score before masking; a score of -inf counts as
+    missing; undefined for a user with fewer than two ratings that have a score, or with all
+    ratings, or all scores, equal.
 
     Example: one of the three pairs is in the wrong order: (2 - 1) / √(3 · 3).
 
@@ -197,7 +198,9 @@ class Spearman(_RankCorrelation):
 
     Related: Kendall, NDPM, Pearson, nDCG.
 
-    Edge cases: as for Kendall.
+    Edge cases: the score of a masked item is its score before masking; a score of -inf counts as
+    missing; undefined for a user with fewer than two ratings that have a score, or with all
+    ratings, or all scores, equal.
 
     Example: the ranks are 2, 1, 3 by score and 1, 2, 3 by rating: 1 - 6 · (1 + 1) / (3 · 8).
 
@@ -253,8 +256,9 @@ class NDPM(_RankCorrelation):
 
     Related: Kendall, Spearman, GAUC, nDCG.
 
-    Edge cases: as for MAE; undefined for a user without two different ratings that have a score; if
-    all scores of a user are equal, the value is 0.5.
+    Edge cases: the score of a masked item is its score before masking; a score of -inf counts as
+    missing; undefined for a user without two different ratings that have a score; if all scores of
+    a user are equal, the value is 0.5.
 
     Example: one of the three pairs is in the wrong order.
 

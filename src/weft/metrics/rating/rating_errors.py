@@ -22,12 +22,14 @@ class _Rating(RatingMetric):
 class MAE(_Rating):
     r"""The mean absolute error: the mean of |score - rating| over all ratings that have a score.
 
-    `average="users"` averages over users the mean error of each user, so that users with many
-    ratings count no more than others.
-
     Formula: \mathrm{MAE} = \frac{1}{|D|} \sum_{D} {|s_{ui} - r_{ui}|}
 
     Symbols: $D$ is the set of ratings that have a score.
+
+    Parameters:
+        average: `"cells"` computes one value from the interactions of all users together, so that
+            users with many of them weigh more. `"users"` computes a value for each user from the
+            user's own interactions, and averages over users.
 
     Use: MAE answers how far a predicted rating is from the true one, in units of the rating scale.
     Use it for models that predict explicit ratings, if all errors count in proportion to their
@@ -61,11 +63,12 @@ class MAE(_Rating):
 class MSE(_Rating):
     r"""The mean squared error: the mean of (score - rating)² over all ratings that have a score.
 
-    `average="users"` averages over users the mean squared error of each user.
-
     Formula: \mathrm{MSE} = \frac{1}{|D|} \sum_{D} (s_{ui} - r_{ui})^2
 
     Symbols: $D$ is the set of ratings that have a score.
+
+    Parameters:
+        average: As in MAE.
 
     Use: MSE answers how large errors of predicted ratings are, with large errors weighted most. Use
     it to compare with the training loss of a rating model. Its unit is the square of a rating, so
@@ -74,7 +77,8 @@ class MSE(_Rating):
 
     Related: RMSE, MAE, R2.
 
-    Edge cases: as for MAE.
+    Edge cases: the score of a masked item is its score before masking; a score of -inf counts as
+    missing; undefined if no rating has a score.
 
     Example: the ratings 4 and 1 are predicted as 3 and 1.5: (1 + 0.25) / 2.
 
@@ -98,11 +102,12 @@ class MSE(_Rating):
 class RMSE(MSE):
     r"""The root mean squared error over all ratings that have a score.
 
-    `average="users"` averages over users the root mean squared error of each user.
-
     Formula: \mathrm{RMSE} = \sqrt{\frac{1}{|D|} \sum_{D} (s_{ui} - r_{ui})^2}
 
     Symbols: $D$ is the set of ratings that have a score.
+
+    Parameters:
+        average: As in MAE.
 
     Use: RMSE answers how large the typical error of a predicted rating is, in units of the rating
     scale and with large errors weighted most. Use it for models that predict explicit ratings and
@@ -112,7 +117,8 @@ class RMSE(MSE):
 
     Related: MAE, MSE, R2, nDCG.
 
-    Edge cases: as for MAE.
+    Edge cases: the score of a masked item is its score before masking; a score of -inf counts as
+    missing; undefined if no rating has a score.
 
     Example: the ratings 4 and 1 are predicted as 2 and 1: the root of (4 + 0) / 2.
 
@@ -137,11 +143,12 @@ class MAPE(_Rating):
     r"""The mean absolute percentage error: the mean of |score - rating| / |rating| over all ratings
     other than 0 that have a score.
 
-    `average="users"` averages over users the mean error of each user.
-
     Formula: \mathrm{MAPE} = \frac{1}{|D|} \sum_{D} \frac{|s_{ui} - r_{ui}|}{|r_{ui}|}
 
     Symbols: $D$ is the set of ratings other than 0 that have a score.
+
+    Parameters:
+        average: As in MAE.
 
     Use: MAPE answers how large errors are in proportion to the true value. Use it for targets that
     span orders of magnitude, such as watch times or counts. On a scale of 1 to 5 it mostly measures
@@ -150,7 +157,9 @@ class MAPE(_Rating):
 
     Related: SMAPE, MAE, RMSE.
 
-    Edge cases: as for MAE; ratings of 0 are left out and counted (`counts["zero_ratings"]`).
+    Edge cases: the score of a masked item is its score before masking; a score of -inf counts as
+    missing; ratings of 0 are left out and counted (`counts["zero_ratings"]`); undefined if no other
+    rating has a score.
 
     Example: the ratings 4 and 1 are predicted as 3 and 1.5: (1/4 + 1/2) / 2.
 
@@ -181,12 +190,13 @@ class SMAPE(_Rating):
     r"""The symmetric mean absolute percentage error: the mean of |score - rating| divided by the
     mean of |score| and |rating|, over all ratings that have a score.
 
-    `average="users"` averages over users the mean error of each user.
-
     Formula: \mathrm{SMAPE} = \frac{1}{|D|} \sum_{D} \frac{|s_{ui} - r_{ui}|}{({|s_{ui}|} +
     {|r_{ui}|}) / 2}
 
     Symbols: $D$ is the set of ratings that have a score.
+
+    Parameters:
+        average: As in MAE.
 
     Use: SMAPE answers how large errors are in proportion to the values, with an upper limit of 2
     for each error. Use it instead of MAPE if targets can be 0 or close to 0. It penalizes
@@ -195,7 +205,8 @@ class SMAPE(_Rating):
 
     Related: MAPE, MAE, RMSE.
 
-    Edge cases: as for MAE; a rating of 0 that is predicted as 0 has no error.
+    Edge cases: the score of a masked item is its score before masking; a score of -inf counts as
+    missing; a rating of 0 that is predicted as 0 has no error; undefined if no rating has a score.
 
     Example: the ratings 4 and 1 are predicted as 3 and 1.5: (1 / 3.5 + 0.5 / 1.25) / 2.
 

@@ -71,12 +71,13 @@ class R2(_VarianceMetric):
     the ratings.
 
     Always predicting the mean rating gives 0, and worse scores give a negative value.
-    `average="users"` averages over users the value of each user, computed with the variance of the
-    user's own ratings.
 
     Formula: R^2 = 1 - \frac{\sum_{D} (s_{ui} - r_{ui})^2}{\sum_{D} (r_{ui} - \bar{r})^2}
 
     Symbols: $D$ is the set of ratings that have a score, and the bar denotes their mean.
+
+    Parameters:
+        average: As in MAE.
 
     Use: R2 answers how much better predicted ratings are than the mean rating. Use it next to RMSE,
     since it does not depend on the scale of the ratings. Scores must be on the scale of the
@@ -85,7 +86,8 @@ class R2(_VarianceMetric):
 
     Related: RMSE, ExplainedVariance, Pearson, MSE.
 
-    Edge cases: as for MAE; undefined if all ratings that have a score are equal.
+    Edge cases: the score of a masked item is its score before masking; a score of -inf counts as
+    missing; undefined if all ratings that have a score are equal, or there are none.
 
     Example: the ratings 1, 2 and 3 are predicted as 1, 2 and 2: 1 - (1/3) / (2/3).
 
@@ -107,13 +109,15 @@ class ExplainedVariance(_VarianceMetric):
     r"""The share of the variance of the ratings that the scores explain: 1 minus the variance of
     the errors divided by the variance of the ratings.
 
-    It is R2 without the penalty for a constant error. `average="users"` averages over users the
-    value of each user.
+    It is R2 without the penalty for a constant error.
 
     Formula: \mathrm{ExplainedVariance} = 1 - \frac{\sum_{D} (e_{ui} - \bar{e})^2}{\sum_{D} (r_{ui}
     - \bar{r})^2}, \quad e_{ui} = s_{ui} - r_{ui}
 
     Symbols: $D$ is the set of ratings that have a score, and bars denote means over $D$.
+
+    Parameters:
+        average: As in MAE.
 
     Use: ExplainedVariance answers how well predicted ratings follow the true ones, except for a
     constant offset. Compare it with R2: a large difference means that the scores are too high or
@@ -122,7 +126,8 @@ class ExplainedVariance(_VarianceMetric):
 
     Related: R2, Pearson, RMSE.
 
-    Edge cases: as for MAE; undefined if all ratings that have a score are equal.
+    Edge cases: the score of a masked item is its score before masking; a score of -inf counts as
+    missing; undefined if all ratings that have a score are equal, or there are none.
 
     Example: the ratings 1, 2 and 3 are predicted as 3, 4 and 5, so all errors are 2 and have no
     variance.
@@ -148,13 +153,15 @@ class Pearson(_VarianceMetric):
     r"""The Pearson correlation of scores and ratings: their covariance divided by the product of
     their standard deviations.
 
-    It does not depend on the scale or on the offset of the scores. `average="users"` averages over
-    users the correlation of each user.
+    It does not depend on the scale or on the offset of the scores.
 
     Formula: \mathrm{Pearson} = \frac{\sum_{D} (s_{ui} - \bar{s})(r_{ui} - \bar{r})} {\sqrt{\sum_{D}
     (s_{ui} - \bar{s})^2 \, \sum_{D} (r_{ui} - \bar{r})^2}}
 
     Symbols: $D$ is the set of ratings that have a score, and bars denote means over $D$.
+
+    Parameters:
+        average: As in MAE.
 
     Use: Pearson answers how close the relation of scores and ratings is to a straight line. Use it
     for scores that are not on the scale of the ratings. Over all users, differences
@@ -163,8 +170,9 @@ class Pearson(_VarianceMetric):
 
     Related: Spearman, Kendall, R2, ExplainedVariance.
 
-    Edge cases: as for MAE; undefined if all ratings that have a score are equal, or all their
-    scores are.
+    Edge cases: the score of a masked item is its score before masking; a score of -inf counts as
+    missing; undefined if all ratings that have a score are equal, or all their scores are, or there
+    are none.
 
     Example: the scores 10, 20 and 30 and the ratings 1, 2 and 3 are on a straight line.
 
