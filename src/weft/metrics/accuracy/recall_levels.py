@@ -29,7 +29,7 @@ class IPrec(AccuracyMetric):
 
     Parameters:
         recall: Level λ from 0 to 1, or several levels, over which the precision is averaged. The
-            default is the 11-point average precision.
+            default levels, 0, 0.1, ..., 1, give the 11-point average precision.
         rounding: Conversion of λ |R| to a whole number of hits: `"up"` rounds up, and `"nearest"`
             rounds to the nearest number, halves up, as in trec_eval 10.
 
