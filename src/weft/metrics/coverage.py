@@ -43,10 +43,10 @@ class ItemCoverage(SummedTopKMetric):
 
     Parameters:
         as_fraction: True divides by the number of items that can count: those of the `universe`.
-        universe: Items that can count: `"catalogue"` stands for all items of the catalogue, and
-            `"train"` for those with train interactions, as in RePlay and evidently.
-        users: Users whose lists count: `"lists"` stands for all users, with or without relevant
-            items, and `"evaluated"` for users with a relevant item.
+        universe: Items that can count: `"catalogue"` means all items of the catalogue, and
+            `"train"` those with train interactions, as in RePlay and evidently.
+        users: Lists that count: `"lists"` means those of all users, with or without relevant items,
+            and `"evaluated"` those of users with a relevant item.
 
     Use: ItemCoverage answers how much of the catalogue a model makes visible at all. Use
     `as_fraction=True` to compare catalogues of different sizes. The value grows with the number of
@@ -195,7 +195,7 @@ class UserCoverageAtN(_CoveredUsers):
     Symbols: $U$ are all users, with or without relevant items.
 
     Parameters:
-        n: Lowest number of items in a list, an integer from 1 up. None stands for k.
+        n: Lowest number of items in a list, an integer from 1 up. None means k.
         as_fraction: As in UserCoverage.
         users: As in ItemCoverage.
 

@@ -124,9 +124,9 @@ class EucDistance(_ObjectivePoint):
             applies. Their parameters nest: `[nDCG(gain=linear), EPC]`. A run needs the inputs of
             all of them.
         utopia_points: Ideal values of the metrics: a number for each.
-        scope: Values that enter the formula: `"system"` stands for those of the model, and
-            `"users"` for those of each user, of which the results are averaged over users with a
-            relevant item. The latter requires metrics with a value per user.
+        scope: Values that enter the formula: `"system"` means those of the model, and `"users"`
+            those of each user, of which the results are averaged over users with a relevant item.
+            The latter requires metrics with a value per user.
 
     Use: EucDistance answers which model is the best compromise between several goals, if an ideal
     value is known for each. Use it to select one of several Pareto-optimal models. The metric with

@@ -92,9 +92,9 @@ class Accuracy(_ConfusionMetric):
     TN the negatives outside of it.
 
     Parameters:
-        universe: Items that can be negatives: `"offered"` stands for the candidates of the user,
-            and `"catalogue"` for all items of the catalogue, including those that are masked as
-            seen in train.
+        universe: Items that can be negatives: `"offered"` means the candidates of the user, and
+            `"catalogue"` all items of the catalogue, including those that are masked as seen in
+            train.
 
     Use: it is meant for small sets of candidates, where each user has both items to recommend and
     items to avoid. With a large catalogue nearly all items are true negatives and every model

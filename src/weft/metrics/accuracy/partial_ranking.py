@@ -52,7 +52,7 @@ class PartialAUC(_FirstNegativesMetric):
     k-th negative.
 
     Parameters:
-        insufficient: Treatment of a user whose ranking has fewer than k negatives and lacks
+        insufficient: Treatment of a user for whom the ranking has fewer than k negatives and lacks
             relevant items, as a short list may: `"ignore"` evaluates it as it is, and `"exclude"`
             leaves the user out.
 

@@ -262,8 +262,8 @@ class RatingMetric(PooledMetric):
     mean error is not the value.
 
     Parameters:
-        average: `"cells"` averages over the ratings of all users together, so that users with many
-            of them weigh more; `"users"` averages over users the value of each user.
+        average: `"cells"` averages over all ratings, so that users with many of them weigh more.
+            `"users"` averages over users the value of each user.
 
     >>> import torch, weft
     >>> class LargeErrors(weft.RatingMetric):

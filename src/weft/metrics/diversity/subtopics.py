@@ -29,8 +29,8 @@ class SRecall(UserAverageTopKMetric):
     Parameters:
         denominator: Divisor: `"relevant"` is the number of different features of the user's
             relevant items, and `"catalogue"` that of all items of the catalogue.
-        numerator: Items of the list whose features count: `"relevant"` stands for the hits, and
-            `"list"` for all items, with which the value may exceed 1.
+        numerator: Items of the list with features that count: `"relevant"` means the hits, and
+            `"list"` all items, with which the value may exceed 1.
 
     Use: SRecall answers how many of a user's interests a list serves with relevant items. Use it if
     one good item for each interest is enough. It ignores positions and repeated features:

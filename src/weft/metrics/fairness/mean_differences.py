@@ -134,9 +134,9 @@ class ItemMADRating(_ItemMAD):
     that are hit at least once, and $h$ is the number of lists in which an item is a hit.
 
     Parameters:
-        appearances: Lists over which the score of an item is averaged: `"relevant"` stands for
-            those in which it is a hit, and `"all"` for all lists of users with a relevant item that
-            contain it, with a score of 0 where it is not relevant.
+        appearances: Lists over which the score of an item is averaged: `"relevant"` means those in
+            which it is a hit, and `"all"` every list of a user with a relevant item that contains
+            it, with a score of 0 where it is not relevant.
 
     Use: ItemMADRating answers whether a model gives systematically higher scores to the relevant
     items of some clusters. Use it for models with scores on a fixed scale, such as predicted

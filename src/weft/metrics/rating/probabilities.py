@@ -142,9 +142,9 @@ class LogLoss(PooledMetric, _ProbabilityMetric):
     their probabilities.
 
     Parameters:
-        cells: Interactions that are averaged: `"truth"` stands for those of the truth that have a
-            score, and `"offered"` for all candidates of the users in the truth, where items that
-            are not relevant have the label 0.
+        cells: Interactions that are averaged: `"truth"` means those of the truth that have a score,
+            and `"offered"` all candidates of the users in the truth, where items that are not
+            relevant have the label 0.
         average: As in MAE.
         scores: Meaning of the scores: `"logits"` are log-odds, which the logistic function turns
             into probabilities, and `"probabilities"` are the probabilities themselves, from 0 to 1.

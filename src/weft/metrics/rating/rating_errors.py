@@ -27,9 +27,9 @@ class MAE(_Rating):
     Symbols: $D$ is the set of ratings that have a score.
 
     Parameters:
-        average: `"cells"` computes one value from the interactions of all users together, so that
-            users with many of them weigh more. `"users"` computes a value for each user from the
-            user's own interactions, and averages over users.
+        average: `"cells"` computes one value from the interactions of all users, so that users with
+            many of them weigh more. `"users"` computes a value for each user from the user's own
+            interactions, and averages over users.
 
     Use: MAE answers how far a predicted rating is from the true one, in units of the rating scale.
     Use it for models that predict explicit ratings, if all errors count in proportion to their
