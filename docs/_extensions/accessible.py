@@ -1,7 +1,8 @@
-"""Sphinx extension: HTML that screen readers and keyboards handle.
+"""Sphinx extension: HTML that screen readers, keyboards and narrow screens handle.
 
 - Code blocks and tables that scroll can be focused, so that the arrow keys scroll them.
 - Signatures with a parameter per line are no definition lists without terms.
+- Code in tables, such as `nDCG(gain=exponential_shifted)`, can be broken into several lines.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ _TAGS = {
     "</dd>": "</span>",
 }
 _TAG = re.compile("|".join(_TAGS))
+_TABLE = re.compile(r"<tbody>.*?</tbody>", re.S)
+_CODE = re.compile(r'(?<=<span class="pre">)[^<]+')
+_BREAK = re.compile(r"(?<=[(=/])(?=\w)")
 
 
 def adapt_page(
@@ -31,11 +35,16 @@ def adapt_page(
         return
     body = body.replace("<pre>", '<pre tabindex="0">')
     body = body.replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
+    body = _TABLE.sub(lambda table: _CODE.sub(_allow_breaks, table[0]), body)
     context["body"] = _SIGNATURE.sub(_replace_lists, body)
 
 
 def _replace_lists(signature: re.Match[str]) -> str:
     return _TAG.sub(lambda tag: _TAGS[tag[0]], signature[0])
+
+
+def _allow_breaks(text: re.Match[str]) -> str:
+    return _BREAK.sub("<wbr>", text[0])
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>$|{}])")
-_QUOTED = re.compile(r"(?<!\w)'([^'\s][^']*)'(?!\w)")
+_QUOTED = re.compile(r"(?:pip install )?(?<!\w)'([^'\s][^']*)'(?!\w)")
 
 
 def escape(text: str) -> str:
-    """Return a help text as Markdown; `'...'` is set as code."""
+    """Return a help text as Markdown; `'...'` is set as code, commands without their quotes."""
     plain = text.replace("\\[", "[")  # an escape of rich
     pieces, end = [], 0
     for quoted in _QUOTED.finditer(plain):
-        pieces += [_MARKUP.sub(r"\\\1", plain[end : quoted.start()]), code(quoted[0])]
+        text = quoted[1] if quoted[1].startswith("weft ") else quoted[0]
+        pieces += [_MARKUP.sub(r"\\\1", plain[end : quoted.start()]), code(text)]
         end = quoted.end()
     return "".join([*pieces, _MARKUP.sub(r"\\\1", plain[end:])])
 

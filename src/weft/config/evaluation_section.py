@@ -85,7 +85,7 @@ def _parameter(key: str, value: Any) -> Any:
 
 
 class CorrectionSettings(Section):
-    """Corrections of p-values for multiple tests. Each one chosen gives a comparison."""
+    """Corrections of p-values for multiple tests. Each selected correction gives a comparison."""
 
     bonferroni: Bool | None = Field(
         default=None,
@@ -121,7 +121,7 @@ class CorrectionSettings(Section):
 
 
 class SignificanceSettings(Section):
-    """Significance tests between every two models, user by user."""
+    """Significance tests of every pair of models, on the values of each user."""
 
     paired_t_test: Bool = Field(default=False, description="Paired t-test.")
     wilcoxon_test: Bool = Field(default=False, description="Wilcoxon signed-rank test.")
@@ -253,10 +253,10 @@ class ItemSliceSettings(SliceSettings):
 
 
 class EvaluationSection(EvaluationSettings):
-    """The settings of an evaluation, with metrics, gates and tests as YAML writes them.
+    """Settings of an evaluation: metrics, cut-offs, gates, significance tests and others.
 
-    The keys are those of `EvaluationSettings`, except that `per_user` is also `save_per_user`, and
-    that settings which belong to Python alone are missing.
+    The keys are the settings of `weft.evaluate`; `save_per_user` is another spelling of `per_user`.
+    Settings that exist only in Python have no key.
 
     >>> from weft.config import EvaluationSection
     >>> EvaluationSection(metrics="nDCG", top_k=[5, 10]).top_k

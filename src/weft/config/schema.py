@@ -23,12 +23,20 @@ def schema() -> dict[str, Any]:
     sections = document["$defs"]
     _complete_evaluation(sections)
     _add_short_forms(sections)
+    for definition in (document, *sections.values()):
+        if "description" in definition:
+            definition["description"] = _first_paragraph(definition["description"])
     anchors = {
         "patternProperties": {
             "^x-": {"description": "Any value, for use through a YAML anchor; otherwise ignored."}
         }
     }
     return {"$schema": _DRAFT, **document, "title": "Weft configuration", **anchors}
+
+
+def _first_paragraph(docstring: str) -> str:
+    """Return the summary of a section; editors show it without the examples of the docstring."""
+    return " ".join(docstring.partition("\n\n")[0].split())
 
 
 def _complete_evaluation(sections: dict[str, Any]) -> None:
