@@ -34,7 +34,8 @@ def adapt_page(
     if not body:
         return
     body = body.replace("<pre>", '<pre tabindex="0">')
-    body = body.replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
+    for name in ("table-wrapper", "output text_html"):
+        body = body.replace(f'<div class="{name}', f'<div tabindex="0" class="{name}')
     body = _TABLE.sub(lambda table: _CODE.sub(_allow_breaks, table[0]), body)
     context["body"] = _SIGNATURE.sub(_replace_lists, body)
 
