@@ -1684,6 +1684,7 @@ def test_schema_describes_every_key_and_choice():
         (key, rule) for section in sections for key, rule in section.get("properties", {}).items()
     ]
     assert len(properties) > 45
+    assert not any(">>>" in section.get("description", "") for section in sections)
     for key, rule in properties:
         assert rule["description"].rstrip(").").strip() and rule.get(
             "title", rule.get("$ref", rule.get("anyOf"))

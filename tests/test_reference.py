@@ -172,3 +172,8 @@ def test_the_command_reference_shows_defaults(command_reference):
     defaults = {name: re.findall(r"Default: .*", text) for name, text in entries}
     assert defaults["--folds"] == ["Default: 5."]  # stated in the text of the option
     assert defaults["--format"][0] and defaults["INTERACTIONS"] == []
+
+
+def test_the_command_reference_quotes_commands_as_typed(command_reference):
+    assert "`weft demo`" in command_reference and "'weft demo'" not in command_reference
+    assert "`pip install 'weft[report]'`" in command_reference

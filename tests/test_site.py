@@ -134,6 +134,12 @@ def test_there_is_a_page_of_each_source(site, pages):
     assert sources <= pages.keys()
 
 
+def test_code_in_tables_can_be_broken(site):
+    """Long names of metrics would leave no room for the other columns."""
+    text = (site / "guide" / "migrate" / "warprec.html").read_text(encoding="utf-8")
+    assert "UserMADRanking(<wbr>gain=<wbr>exponential_shifted)" in text
+
+
 def test_pages_load_nothing_from_elsewhere(site, pages):
     for name, page in pages.items():
         for place in page.resources:
