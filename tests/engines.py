@@ -143,7 +143,7 @@ def check_custom_metrics(folder: Path, engine: str, monkeypatch: pytest.MonkeyPa
     ) as error:
         run(load(path, {"evaluation": {"metrics": ["OwnShare@7"]}}))
     assert "own_helper.py" in str(error.value) and "in compute_scores" in str(error.value)
-    with pytest.raises(SettingError, match=r"OwnRows@5 takes num_users, and on .* no process has"):
+    with pytest.raises(SettingError, match=r"OwnRows@5 takes num_users, but on .* each partition"):
         run(load(path, {"evaluation": {"metrics": ["OwnRows@5"]}}))
 
 

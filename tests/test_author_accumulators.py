@@ -605,7 +605,7 @@ def declare(**accumulators):
 
 
 MISTAKES = {
-    "no accumulator": (lambda: define(), "Mistaken has no accumulator; set some"),
+    "no accumulator": (lambda: define(), "Mistaken has no accumulator; set at least one"),
     "no formula": (
         lambda: type(
             "Mistaken",
@@ -635,8 +635,14 @@ MISTAKES = {
     ),
     "no function": (lambda: UserSum("hits"), "UserSum got 'hits'; expected a method"),
     "no number": (lambda: ItemSums("hits", len), "ItemSums got num_items"),
-    "no edges": (lambda: Histogram([3], len), r"edges=\[3\]; expected ascending numbers"),
-    "descending": (lambda: Histogram([1, 3, 2], len), "expected ascending numbers"),
+    "no edges": (
+        lambda: Histogram([3], len),
+        r"edges=\[3\]; expected at least two numbers in ascending order",
+    ),
+    "descending": (
+        lambda: Histogram([1, 3, 2], len),
+        "expected at least two numbers in ascending order",
+    ),
     "two values": (
         lambda: define(
             __init__=declare(hits=ItemSums(ITEMS, lambda lists: lists.is_hit)),
@@ -669,5 +675,5 @@ def test_lists_need_a_cut_off():
 
 def test_users_beyond_the_groups_are_refused():
     metric = GroupPrecision(2, user_groups=GROUPS[:10])
-    with pytest.raises(InputError, match="user_indices holds 10; expected rows of the groups"):
+    with pytest.raises(InputError, match="user_indices contains 10; expected rows of the groups"):
         metric.update(SCORES, RATINGS)

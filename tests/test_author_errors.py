@@ -147,7 +147,9 @@ def test_partitions_refuse_a_state_for_each_user_and_merge_those_of_groups(tmp_p
     path = write_custom_metrics(tmp_path)
     assert CliRunner().invoke(app, ["evaluate", str(path)]).exit_code == 0  # registers the metrics
     files = {name: tmp_path / f"{name}.csv" for name in ("lists", "truth", "groups")}
-    with pytest.raises(SettingError, match="OwnRows@5 takes num_users, and on the test no process"):
+    with pytest.raises(
+        SettingError, match="OwnRows@5 takes num_users, but on the test each partition"
+    ):
         evaluate(files["lists"], files["truth"], metrics=["OwnRows@5"])
     settings = {"metrics": ["OwnGroupHits@5"], "user_groups": files["groups"]}
     expected = weft.evaluate(files["lists"], files["truth"], **settings)

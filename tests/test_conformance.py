@@ -227,7 +227,7 @@ class RoundsRatings(weft.RatingMetric):
     ],
 )
 def test_writes_to_given_tensors_are_found(metric, tensor):
-    with pytest.raises(AssertionError, match=rf"{metric}.* writes to {tensor}; .*\.clone\(\)"):
+    with pytest.raises(AssertionError, match=rf"{metric}.* modifies {tensor}; .*\.clone\(\)"):
         run_check("leaves_its_tensors_unchanged", metric)
 
 
@@ -266,7 +266,7 @@ def test_every_check_has_a_broken_metric():
 def test_rejects_states_that_cannot_be_merged():
     run_check("merges_shards", "Extremes")
     with pytest.raises(
-        weft.errors.SettingError, match=r"'worst' is no sum.*'sum', 'min', 'max' or 'cat'"
+        weft.errors.SettingError, match=r"'worst' is not a sum.*'sum', 'min', 'max' or 'cat'"
     ):
         run_check("merges_shards", "ShapeOfAMean")
 
@@ -283,7 +283,7 @@ def test_custom_metrics_conform():
     outcomes = check_metric("PlainPrecision", tolerance=1e-6)
     assert outcomes.keys() == CHECKS.keys()
     needless = outcomes.pop("uses_what_it_declares")
-    assert needless == "not applicable: it has no update that declares blocks"
+    assert needless == "not applicable: it has no update method that declares blocks"
     assert set(outcomes.values()) == {"passed"}
 
 

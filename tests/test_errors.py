@@ -697,7 +697,7 @@ SETTING_ERRORS = [
         "Did you mean 'linear'",
     ),
     named("GAUC(weight=3)", SettingError, "weight=3", "'uniform', 'positives'"),
-    named("nDCG(gain=linear, GAIN=binary)@3", SettingError, "'gain' twice", "keep one"),
+    named("nDCG(gain=linear, GAIN=binary)@3", SettingError, "'gain' twice", "remove one"),
     named("F1(metric_1=MAP, metric_name_1=MAP)@2", SettingError, "'metric_name_1' twice"),
     named(
         "F1(metric_name_1=AUC)@10",
@@ -706,13 +706,20 @@ SETTING_ERRORS = [
         "no value per user",
         "mean over users",
     ),
-    named("F1(metric_name_1=nDCG@5)@10", SettingError, "own cut-off", "'nDCG' without '@5'"),
+    named(
+        "F1(metric_name_1=nDCG@5)@10", SettingError, "at the cut-off of F1", "'nDCG' without '@5'"
+    ),
     named("F1(metric_name_1=nDGC)@10", UnknownMetric, "Did you mean 'nDCG'"),
-    named("F1(metric_name_1=3)@10", SettingError, "by their names", "got 3"),
+    named(
+        "F1(metric_name_1=3)@10",
+        SettingError,
+        "got the component 3",
+        "expected the name of a metric",
+    ),
     named("F1(beta=0)@10", SettingError, "beta=0", "above 0"),
     named("F1(beta=high)@10", SettingError, "beta='high'", "above 0"),
     named("AUC@10", SettingError, "AUC does not depend on a cut-off", "'AUC' without '@10'"),
-    named("nDCG@0", SettingError, "whole number from 1 up", "character 6"),
+    named("nDCG@0", SettingError, "an integer of at least 1", "character 6"),
     (
         "no cut-off",
         two(TRUTH, top_k=()),
@@ -942,7 +949,7 @@ UPDATE_ERRORS = [
         "user_indices out of range",
         up(users=torch.tensor([0, 7]), **TRAINED),
         InputError,
-        ["user_indices holds 7", "0 to 1"],
+        ["user_indices contains 7", "0 to 1"],
     ),
     (
         "user_indices negative",

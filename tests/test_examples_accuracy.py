@@ -126,24 +126,24 @@ def test_gains_of_ratings():
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("nDCG(gain=[])@4", "the gains of ratings"),
-        ("nDCG(gain=[[1, -1]])@4", "from 0 up"),
-        ("nDCG(gain=[1, 2])@4", "the gains of ratings"),
-        ("nDCG(gain=[[1, linear]])@4", "the gains of ratings"),
-        ("nDCG(gain=linear, gains=[[1, 2]])@4", "gives the parameter 'gain' twice"),
+        ("nDCG(gain=[])@4", "gains of at least 0 by rating"),
+        ("nDCG(gain=[[1, -1]])@4", "gains of at least 0"),
+        ("nDCG(gain=[1, 2])@4", "gains of at least 0 by rating"),
+        ("nDCG(gain=[[1, linear]])@4", "gains of at least 0 by rating"),
+        ("nDCG(gain=linear, gains=[[1, 2]])@4", "has the parameter 'gain' twice"),
         ("DCG(discount=none)@4", "discount"),
         ("RBP(p=1)@4", "p=1; it must be a number between 0 and 1"),
-        ("RBP(max_grade=3)@4", "max_grade has no meaning"),
-        ("RBP(relevance=graded, normalize=True)@4", "relevance='binary' only"),
+        ("RBP(max_grade=3)@4", "got max_grade=3 with relevance='binary'"),
+        ("RBP(relevance=graded, normalize=True)@4", "got normalize=True with relevance='graded'"),
         ("RBP(relevance=graded, max_grade=0)@4", "a number above 0"),
         ("RPrecision(multiple=0)@4", "a number above 0"),
         ("MCC(universe=users)@4", "universe"),
         ("IPrec(recall=[])@4", "at least one level"),
         ("IPrec(recall=1.5)@4", "from 0 to 1"),
-        ("IPrec(recall=all)@4", "a number from 0 to 1, or several"),
+        ("IPrec(recall=all)@4", "a number from 0 to 1, or a list of such numbers"),
         ("Judged(users=all)@4", "users"),
         ("PAP(insufficient=drop)@4", "insufficient"),
-        ("GAUC(max_fpr=0)", "above 0, at most 1"),
+        ("GAUC(max_fpr=0)", "above 0 and at most 1"),
     ],
 )
 def test_rejects_wrong_parameters(name, reason):
@@ -152,7 +152,7 @@ def test_rejects_wrong_parameters(name, reason):
 
 
 def test_gain_and_its_alias_exclude_each_other():
-    with pytest.raises(weft.WeftError, match="nDCG got gain twice, once as gains; give one"):
+    with pytest.raises(weft.WeftError, match="nDCG got both gain and its alias gains; remove one"):
         weft.metrics.nDCG(k=4, gain="linear", gains={1: 2})
 
 
@@ -210,7 +210,7 @@ def test_judged_of_empty_lists():
         {"a": [], "b": []}, TRUTH, items=range(1, 9), metrics="Judged(users=lists)@4"
     )
     assert np.isnan(result["Judged(users=lists)@4"])
-    assert [note for note in result.notes if note.endswith("all lists that count are empty")]
+    assert [note for note in result.notes if note.endswith("all evaluated lists are empty")]
 
 
 def test_judged_of_all_lists():

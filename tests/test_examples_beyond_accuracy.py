@@ -112,9 +112,13 @@ def test_history_needs_user_numbers():
     evaluator = weft.Evaluator("NewToUser@2", train=train, mask_seen=False)
     with pytest.raises(InputError, match="needs user_indices to know the train interactions"):
         evaluator.update(scores, target)
-    with pytest.raises(InputError, match="user_indices holds 2; expected rows of train, 0 to 1"):
+    with pytest.raises(
+        InputError, match="user_indices contains 2; expected rows of train, from 0 to 1"
+    ):
         evaluator.update(scores, target, torch.arange(3))
-    with pytest.raises(InputError, match="user_indices holds 2; expected rows of train, 0 to 1"):
+    with pytest.raises(
+        InputError, match="user_indices contains 2; expected rows of train, from 0 to 1"
+    ):
         weft.metrics.NewToUser(k=2, train=train).update(scores, target)
 
 

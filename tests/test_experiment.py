@@ -119,7 +119,7 @@ def test_rejects_repeated_and_unknown_runs():
         experiment.add(run(0.2), model="als", dataset="d", fold=0, seed=0)
     with pytest.raises(SettingError, match=r"'Recall@10' is not in every run\. All runs"):
         experiment.summary("Recall@10")
-    with pytest.raises(SettingError, match="baseline='knn' is no model of the experiment"):
+    with pytest.raises(SettingError, match="baseline='knn' is not a model of the experiment"):
         experiment.compare(baseline="knn")
     with pytest.raises(InputError, match="the experiment has no runs"):
         Experiment().summary()
@@ -300,7 +300,7 @@ def test_notes_what_tests_lack():
     for options, message in (
         ({"tests": "t"}, "tests='t'"),
         ({"alpha": 2}, "between 0 and 1"),
-        ({"test_ratio": -1}, "a number from 0 up"),
+        ({"test_ratio": -1}, "a number of at least 0"),
         ({"correction": "most"}, "correction='most'"),
     ):
         with pytest.raises(SettingError, match=message):
@@ -477,5 +477,5 @@ def test_ranks_of_an_experiment():
     assert ranking.metric == "nDCG@10" and ranking.notes == ()
     text = ranking.plot(width=500).to_json()
     assert "1.00  als" in text and "critical difference" in text
-    with pytest.raises(SettingError, match="is no model"):
+    with pytest.raises(SettingError, match="is not a model"):
         fill(values).rank_datasets("nDCG@10", posthoc="holm", baseline="x")

@@ -1047,7 +1047,7 @@ def test_evaluator_needs_sizes_of_labels():
     with pytest.raises(InputError, match="preds has 5 items, but num_items=3"):
         weft.Evaluator("REO@2", item_clusters=["a", "b", "a"]).update(SCORES, RELEVANT)
     with pytest.raises(
-        InputError, match="user_indices holds 3; expected rows of user_groups, 0 to 2"
+        InputError, match="user_indices contains 3; expected rows of user_groups, from 0 to 2"
     ):
         weft.Evaluator("UserMADRating@2", user_groups=["a", "b", "a"]).update(
             SCORES, RELEVANT, range(4)
@@ -1847,7 +1847,7 @@ WRONG = {
     POINT.format("[nDCG]", "[True]"): ["EucDistance got utopia_points=", "numbers"],
     POINT.format("[nDCG]", "[None]"): ["EucDistance got utopia_points=", "numbers"],
     POINT.format("[nDCG@5]", "[1]"): [
-        "EucDistance reads nDCG at its own cut-off",
+        "EucDistance evaluates nDCG at the cut-off of EucDistance",
         "'nDCG' without '@5'",
     ],
     POINT.format("[nDGC]", "[1]"): ["'nDGC'", "Did you mean 'nDCG'"],
@@ -1855,7 +1855,7 @@ WRONG = {
         "nDCG has no parameter 'gian'",
         "Did you mean 'gain'",
     ],
-    POINT.format("[3]", "[1]"): ["EucDistance combines metrics by their names; got 3"],
+    POINT.format("[3]", "[1]"): ["EucDistance got the component 3; expected the name of a metric"],
     POINT.format("[BiasDisparityBR]", "[1]"): [
         "EucDistance cannot combine BiasDisparityBR",
         "no single value",

@@ -74,6 +74,9 @@ def test_must_be_given_where_batches_come_one_by_one():
             weft.Evaluator(name, 3)
     with pytest.raises(MissingInput, match=MUST_BE_GIVEN):
         weft.metrics.ERR(k=3)
+    with pytest.raises(MissingInput, match=MUST_BE_GIVEN) as error:
+        weft.metrics.F1(k=3, metric_name_1="ERR")
+    assert "inputs=" not in str(error.value)  # it is a parameter, not an input
     metric = weft.metrics.ERR(k=3, max_grade=2)
     metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 2, 0]]))
     assert float(metric.compute()) == pytest.approx(0.53125)

@@ -149,11 +149,11 @@ def test_parses_examples_of_the_grammar(written, spec):
         ("10", "a name", 1),
         ("nDCG@", "a number", 6),
         ("nDCG@ten", "a number", 6),
-        ("nDCG@0", "whole number from 1 up", 6),
-        ("nDCG@-5", "whole number from 1 up", 6),
-        ("nDCG@+5", "whole number from 1 up", 6),
-        ("nDCG@2.5", "whole number from 1 up", 6),
-        ("nDCG@1e3", "whole number from 1 up", 6),
+        ("nDCG@0", "an integer of at least 1", 6),
+        ("nDCG@-5", "an integer of at least 1", 6),
+        ("nDCG@+5", "an integer of at least 1", 6),
+        ("nDCG@2.5", "an integer of at least 1", 6),
+        ("nDCG@1e3", "an integer of at least 1", 6),
         ("nDCG@10@20", "the end", 8),
         ("nDCG@10, MAP@10", "the end", 8),
         ("nDCG MAP", "the end", 6),
@@ -166,10 +166,10 @@ def test_parses_examples_of_the_grammar(written, spec):
         ("nDCG(gain=linear,)", "a name", 18),
         ("nDCG)", "the end", 5),
         ("F1(a=[1, 2)", "','", 11),
-        ("nDCG(gain='linear)", "a name, a number or a sign", 11),
-        ("nDCG#10", "a name, a number or a sign", 5),
-        ("nDCG(a=1x)", "a name, a number or a sign", 8),
-        ("nDCG(a=1.2.3)", "a name, a number or a sign", 8),
+        ("nDCG(gain='linear)", "a name, a number or a symbol", 11),
+        ("nDCG#10", "a name, a number or a symbol", 5),
+        ("nDCG(a=1x)", "a name, a number or a symbol", 8),
+        ("nDCG(a=1.2.3)", "a name, a number or a symbol", 8),
     ],
 )
 def test_errors_name_the_position(written, expected, character):
@@ -182,7 +182,7 @@ def test_errors_name_the_position(written, expected, character):
 
 @pytest.mark.parametrize("written", ["nDCG(gain=linear, gain=binary)@3", "F1(beta=1, beta=1)@3"])
 def test_rejects_repeated_parameters(written):
-    with pytest.raises(SettingError, match=r"twice; keep one"):
+    with pytest.raises(SettingError, match=r"twice; remove one"):
         parse_name(written)
 
 

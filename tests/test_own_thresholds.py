@@ -85,7 +85,7 @@ def test_values_of_other_families():
 
 def test_points_of_a_model_refuse_a_threshold():
     name = POINT.format(", relevance_threshold=4")
-    with pytest.raises(SettingError, match="give it to its metrics instead"):
+    with pytest.raises(SettingError, match="set it in the combined metrics instead"):
         weft.evaluate(SCORES, TRUTH, metrics=name, train=TRAIN, top_k=5)
 
 

@@ -202,12 +202,18 @@ class Squared(weft.metrics.Recall):
 @pytest.mark.parametrize(
     ("metric", "reason"),
     [
-        *((name, "choose one of DCG, NCRR, nDCG,") for name in ("MRR", "MAP", "HitRate", "F1")),
-        *((name, "each hit counts by itself") for name in ("Gini", "EPC", "IPSRecall", "ERR")),
-        ("Recall@3", "reads Recall at its own cut-off"),
-        ("Recall(relevance_threshold=2)", "give the threshold to IPS, such as 'IPS(metric=Recall,"),
+        *((name, "expected one of DCG, NCRR, nDCG,") for name in ("MRR", "MAP", "HitRate", "F1")),
+        *(
+            (name, "is not a sum of independent contributions")
+            for name in ("Gini", "EPC", "IPSRecall", "ERR")
+        ),
+        ("Recall@3", "evaluates Recall at the cut-off of IPS"),
+        (
+            "Recall(relevance_threshold=2)",
+            "set the threshold of IPS instead, for example 'IPS(metric=Recall,",
+        ),
         ("nope", "there is no metric named 'nope'"),
-        (3, "combines metrics by their names; got 3"),
+        (3, "got the component 3; expected the name of a metric"),
     ],
 )
 def test_general_metric_refuses(metric, reason):
@@ -283,7 +289,7 @@ def test_sampled_negatives_estimate_the_ranks_among_all_items(estimator):
 def test_train_that_is_empty():
     result = run(NAMES, train={"a": []})
     assert all(np.isnan(value.value) for value in result.entries)
-    assert any("train, of which propensities are estimated, is empty" in n for n in result.notes)
+    assert any("train, from which propensities are estimated, is empty" in n for n in result.notes)
     assert not any("effective sample size" in note for note in result.notes)
 
 
@@ -303,7 +309,9 @@ def test_either_input_is_enough():
     parts = "F1(metric_name_1=SNIPSRecall, metric_name_2=SNIPSDCG)@4"
     given = {"train": None, "mask_seen": False, "inputs": {"propensities": GIVEN}}
     assert run(parts, **given)[parts] == run(parts)[parts] > 0
-    message = r"IPSRecall@4 needs train, the train interactions, of which propensities are.*train="
+    message = (
+        r"IPSRecall@4 needs train, the train interactions, from which propensities are.*train="
+    )
     with pytest.raises(weft.errors.MissingInput, match=message):
         run("IPSRecall", train=None, mask_seen=False)
     with pytest.raises(weft.errors.MissingInput, match=r"F1.* needs train"):
@@ -319,16 +327,16 @@ def test_either_input_is_enough():
 @pytest.mark.parametrize(
     ("name", "propensities", "reason"),
     [
-        ("IPSRecall(power=-1)", None, "power=-1; it must be a number from 0 up"),
-        ("IPSRecall(power=much)", None, "power='much'; it must be a number from 0 up"),
+        ("IPSRecall(power=-1)", None, "power=-1; it must be a number of at least 0"),
+        ("IPSRecall(power=much)", None, "power='much'; it must be a number of at least 0"),
         ("SNIPSDCG(clip=0)", None, "clip=0; it must be a number above 0 and at most 1"),
         ("SNIPSDCG(clip=1.5)", None, "clip=1.5; it must be a number above 0 and at most 1"),
         (
             "IPSDCG",
             {**GIVEN, 3: 3.5},
-            "1 numbers outside of 0 to 1, such as 3.5; expected the prob",
+            r"1 values outside \[0, 1\], such as 3.5; expected the prob",
         ),
-        ("IPSDCG", {**GIVEN, 3: -0.5}, "outside of 0 to 1, such as -0.5"),
+        ("IPSDCG", {**GIVEN, 3: -0.5}, r"outside \[0, 1\], such as -0.5"),
         ("IPSDCG", {3: 0.5}, "has no number for 7 of 8 items"),
     ],
 )

@@ -192,7 +192,9 @@ def test_metric_on_its_own():
         rows = len(reference)
         metric.update(scores[:rows], truth[:rows], torch.arange(rows))
         assert float(metric.compute()) == pytest.approx(EXPECTED["Unexpectedness@2"])
-    with pytest.raises(InputError, match="user_indices holds 2; expected rows of reference, 0 to"):
+    with pytest.raises(
+        InputError, match="user_indices contains 2; expected rows of reference, from 0 to"
+    ):
         metric.update(scores, truth, torch.arange(3))
     with pytest.raises(MissingInput, match="Unexpectedness needs reference, the recommendation"):
         weft.metrics.Unexpectedness(k=2)

@@ -441,10 +441,10 @@ def test_built_in_metrics_declare_their_inputs():
 
 
 def test_wrong_declarations():
-    with pytest.raises(SettingError, match=r"declares the input 'a' as 3; expected a kind"):
+    with pytest.raises(SettingError, match=r"declares the input 'a' as 3; expected an input kind"):
         type("Wrong", (weft.BaseMetric,), {"needs": {"a": 3}})
     with pytest.raises(
-        SettingError, match=r"'train' as ItemNumbers, but Weft has an input of this"
+        SettingError, match=r"'train' as ItemNumbers, but Weft defines an input with this"
     ):
         type("Wrong", (weft.BaseMetric,), {"needs": {"train": weft.ItemNumbers()}})
     with pytest.raises(

@@ -195,7 +195,7 @@ def test_tie_rules_lie_between_the_bounds():
 
 def test_rejects_expected_ties():
     with pytest.raises(
-        SettingError, match=r"expected.*not one rank.*nDCG\(k=10, ties='expected'\)"
+        SettingError, match=r"expected.*not give a single rank.*nDCG\(k=10, ties='expected'\)"
     ):
         weft.get_topk_ranks(SCORES, TARGET, 5, ties="expected")
     with pytest.raises(SettingError, match=r"ties='best'.*index"):

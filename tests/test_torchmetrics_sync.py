@@ -157,6 +157,9 @@ def test_several_processes_match_one(size):
         assert found[rank]["step"] == pytest.approx(together) == found[rank]["after the step"]
         assert found[rank]["own"] == pytest.approx(other if rank else one)
         assert (
-            "Unequal cannot be gathered: its list 'batches' holds [1, 2" in found[rank]["Unequal"]
+            "Unequal cannot be synchronized: its list 'batches' has [1, 2" in found[rank]["Unequal"]
         )
-        assert "Ragged@5 cannot be gathered: its list 'rows'" in found[rank]["Ragged"]
+        assert (
+            "Ragged@5 cannot be synchronized: the tensors in its list 'rows'"
+            in found[rank]["Ragged"]
+        )

@@ -162,5 +162,5 @@ def test_labels_must_fit_the_vector():
     class Wrong(HalfVector):
         value_labels = ("first", "second", "third")
 
-    with pytest.raises(SettingError, match=r"shape \[2\].*value_labels has 3 labels"):
+    with pytest.raises(SettingError, match=r"shape \[2\].*For the 3 labels of value_labels"):
         weft.evaluate(SCORES, TRUTH, metrics=[Wrong(4)])

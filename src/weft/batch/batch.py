@@ -21,7 +21,7 @@ from weft.data.devices import float_type, is_host_readable
 from weft.data.recommendations.list_policy import NO_ITEM
 from weft.data.tensors import SparseRows
 from weft.data.truth_groups import TruthGroups
-from weft.errors import InputError
+from weft.errors import InputError, setting_ref
 from weft.ranking import (
     MaskedScores,
     Ranking,
@@ -377,8 +377,9 @@ class Batch:
             if self.is_host_readable and bool(torch.isinf(self.relevant.sum_rows(gains)).any()):
                 raise InputError(
                     f"the rating {float(self.relevant.values.max()):g} is too large: the gain 2^r "
-                    '- 1, or a user\'s sum of gains, overflows. Use gain="binary" or gain="linear" '
-                    "in the metric, rescale the ratings, or ignore them with the setting implicit."
+                    '- 1, or the sum of the gains of a user, overflows. Use gain="binary" or '
+                    'gain="linear" in the metric, rescale the ratings, or ignore them with '
+                    f"{setting_ref('implicit', True)}."
                 )
             self._gains[kind] = gains
         return self._gains[kind]

@@ -129,7 +129,7 @@ def block_arguments(
     if k is None and any(block.has_cutoff for block in required):
         names = ", ".join(block.name for block in required if block.has_cutoff)
         raise SettingError(
-            f"{names} need a cut-off; derive the metric from TopKMetric, which has one."
+            f"blocks that need a cut-off: {names}; derive the metric from weft.TopKMetric."
         )
     arguments = {block.keyword(k): metric_block(batch, block, k) for block in required}
     return {**arguments, "user_indices": batch.users.clone()}

@@ -27,8 +27,8 @@ def check_gain(gain: str | Mapping[float, float] | Iterable[tuple[float, float]]
         is_valid = False
     if not is_valid or not pairs:
         raise SettingError(
-            f"got gain={gain!r}; expected one of {', '.join(GAINS)}, or the gains of ratings, from "
-            "0 up: {1: 3, 2: 9}, in a name gain=[[1, 3], [2, 9]]."
+            f"got gain={gain!r}; expected one of {', '.join(GAINS)}, or gains of at least 0 by "
+            "rating, such as {1: 3, 2: 9}; in a name, write gain=[[1, 3], [2, 9]]."
         )
     return tuple(sorted(pairs))
 

@@ -63,7 +63,7 @@ class RankedLists:
         if self.cutoffs[-1] == 0:
             raise SettingError(
                 "a metric without a cut-off has no lists; derive it from weft.SummedTopKMetric, "
-                "or read users and num_relevant alone."
+                "or read only users and num_relevant."
             )
         return self.cutoffs[-1]
 

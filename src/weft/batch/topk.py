@@ -181,7 +181,7 @@ class TopK:
     def hits_within(self, limits: Tensor) -> Tensor:
         """Return the number of relevant items in the first min(limit, k) positions.
 
-        `limits [batch, 1]` are whole numbers."""
+        `limits [batch, 1]` have integer values."""
         return self.relevant_positions.hits_within(torch.minimum(limits, self.k).long())
 
     @cached_property

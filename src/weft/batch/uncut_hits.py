@@ -17,8 +17,8 @@ def count_hits_within(topk: TopK, limits: Tensor) -> Tensor:
     """Return the number of relevant items in the first positions, `[batch, 1]`; its mean over all
     orders of ties for the tie rule `expected`.
 
-    `limits [batch, 1]` are whole numbers, which may exceed the depth to which the batch is ranked:
-    then users are ranked again, as deep as needed."""
+    `limits [batch, 1]` have integer values, which may exceed the depth to which the batch is
+    ranked: then users are ranked again, as deep as needed."""
     batch = topk.batch
     if topk.order != "model":
         return _count_in_reference(topk, limits)

@@ -53,7 +53,7 @@ def read_unchecked(data: Any, where: str, *, use: str) -> InteractionTable:
     if library == "torch" and hasattr(data, "layout"):
         return _from_torch(data, where)
     if isinstance(data, np.ndarray):
-        check_unmasked(data, where, "give array.filled(0), where 0 is no interaction")
+        check_unmasked(data, where, "give array.filled(0), where 0 means no interaction")
         return _from_dense(data, where)
     raise InputError(
         f"{where} is a {type(data).__name__}; expected a path, a polars or pandas frame or Arrow "
@@ -80,7 +80,7 @@ def _from_item_numbers(data: Any, where: str) -> InteractionTable:
     import polars as pl
 
     if isinstance(data, np.ndarray):
-        check_unmasked(data, where, "give array.filled(-1), where -1 is no item")
+        check_unmasked(data, where, "give array.filled(-1), where -1 means no item")
     else:
         data = data.detach().cpu().numpy()
     numbers = data.astype(np.int64)

@@ -182,7 +182,7 @@ def _to_collection(labels: Any) -> Collection[Any]:
 def _from_matrix(data: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.int64], RawLabels]:
     """Return the columns that are not 0 in each row."""
     kinds = f"{ids.kind}s"
-    check_unmasked(data, where, "give array.filled(0), where 0 is no feature")
+    check_unmasked(data, where, "give array.filled(0), where 0 means no feature")
     table = read_unchecked(data, where, use="truth")
     if not np.isfinite(table.values).all():
         raise InputError(

@@ -130,7 +130,7 @@ def _from_sequence(data: Any, form: str, where: str) -> Floats:
         return _from_rows(list(data), form, where)
     if not isinstance(data, (np.ndarray, Tensor)) and not hasattr(data, "__array__"):
         raise InputError(f"{where} is a {type(data).__name__}; expected {_EXPECTED[form]}.")
-    check_unmasked(data, where, "give array.filled(nan), where NaN is no value")
+    check_unmasked(data, where, "give array.filled(nan), where NaN means no value")
     array = read_array(data, where)
     if array.dtype.kind not in "iufb" or array.ndim != (1 if form == "number" else 2):
         raise InputError(

@@ -149,7 +149,7 @@ def read_numbers(column: Any, name: str, where: str, role: str) -> pl.Series:
     is_empty = numbers.null_count() == len(numbers)
     if not (numbers.dtype.is_numeric() or numbers.dtype == pl.Boolean or is_empty):
         raise InputError(
-            f"{where}: the column {name!r} holds {numbers.dtype}; {role}s must be numbers."
+            f"{where}: the column {name!r} has the type {numbers.dtype}; {role}s must be numbers."
         )
     return numbers.cast(pl.Float64).fill_null(float("nan"))
 

@@ -40,14 +40,14 @@ def read_target(
     if isinstance(target, SparseRows):
         return target
     if candidates is not None and _has_shape(target, candidates.shape):
-        check_unmasked(target, "target", "give array.filled(0), where 0 is no interaction")
+        check_unmasked(target, "target", "give array.filled(0), where 0 means no interaction")
         dense = torch.as_tensor(target)
         if _is_dense(dense):
             return _read_candidate_ratings(
                 to_device(dense.detach(), device), candidates, num_items=num_items
             )
     if isinstance(target, np.ndarray) and target.dtype.kind in "biuf":
-        check_unmasked(target, "target", "give array.filled(0), where 0 is no interaction")
+        check_unmasked(target, "target", "give array.filled(0), where 0 means no interaction")
         target = torch.as_tensor(target)
     if isinstance(target, Tensor) and _is_dense(target):
         return _read_strided(target, batch, num_items=num_items).to(device)

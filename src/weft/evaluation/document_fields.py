@@ -80,7 +80,7 @@ def check_list(value: object, field: str, length: int | None = None) -> list[Any
 def check_text(value: object, field: str) -> str:
     """Return a string."""
     if not isinstance(value, str):
-        reject(field, describe(value), "a text")
+        reject(field, describe(value), "a string")
     return value
 
 

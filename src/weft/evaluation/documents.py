@@ -114,8 +114,8 @@ def _to_json(value: Any, tensors: list[Tensor]) -> Any:
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     raise SettingError(
-        f"a state holds a {type(value).__name__}, which cannot be saved; expected tensors, "
-        "numbers and texts."
+        f"a state contains a {type(value).__name__}, which cannot be saved; expected tensors, "
+        "numbers and strings."
     )
 
 
@@ -124,7 +124,7 @@ def _dtype_name(tensor: Tensor) -> str:
     name = str(tensor.dtype).removeprefix("torch.")
     if name not in _DTYPES or tensor.layout != torch.strided or tensor.is_quantized:
         raise SettingError(
-            f"a state holds a {tensor.layout} tensor of {tensor.dtype}, which cannot be saved; "
+            f"a state has a {tensor.layout} tensor of {tensor.dtype}, which cannot be saved; "
             f"expected a dense tensor of {', '.join(_DTYPES)}."
         )
     return name
@@ -133,7 +133,7 @@ def _dtype_name(tensor: Tensor) -> str:
 def _escape(name: Any) -> str:
     if not isinstance(name, str):
         raise SettingError(
-            f"a state has a field {name!r}, which cannot be saved: it is not a text."
+            f"a state has a field {name!r}, which cannot be saved: it is not a string."
         )
     return f"${name}" if name.startswith("$") else name
 

@@ -164,7 +164,7 @@ def _read_names(plain: object, field: str) -> tuple[Label, ...]:
     names = tuple(check_list(plain, f"{field}['names']"))
     for name in names:
         if not isinstance(name, (str, int, float)):
-            reject(f"{field}['names']", f"with {describe(name)} among them", "texts and numbers")
+            reject(f"{field}['names']", f"with {describe(name)} among them", "strings and numbers")
     if len(set(names)) != len(names):
         reject(f"{field}['names']", describe(list(names)), "each name once")
     return names

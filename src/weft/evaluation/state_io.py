@@ -231,7 +231,7 @@ def _build_evaluator(document: Mapping[str, Any]) -> Evaluator:
     try:
         evaluator = Evaluator(**settings, **inputs)
     except MemoryError:
-        reject("num_items", describe(settings["num_items"]), "as many as fit into the memory")
+        reject("num_items", describe(settings["num_items"]), "a number that fits into memory")
     if profile is not None:  # the metrics have its parameters already
         evaluator.set_profile(check_choice("profile", profile, choices(ProfileName)))
     return evaluator

@@ -65,7 +65,7 @@ def check_codes(
     end = 1 << 63 if size is None else size
     if len(codes) and not least <= int(codes.min()) <= int(codes.max()) < end:
         outside = codes[(codes < least) | (codes > end - 1)][0]
-        what = f"from {least} up" if size is None else f"from {least} to {size - 1}"
+        what = f"of at least {least}" if size is None else f"from {least} to {size - 1}"
         reject(field, f"with {int(outside)} among its numbers", f"numbers {what}")
     return codes
 
@@ -75,7 +75,7 @@ def check_counts(value: Tensor, field: str) -> None:
     is_count = (value >= 0) & (value < 2**53) & (value == value.floor())
     if not is_count.all():
         wrong = float(value[~is_count].reshape(-1)[0])
-        reject(field, f"with {wrong} among its counts", "whole numbers from 0 up")
+        reject(field, f"with {wrong} among its counts", "integers of at least 0")
 
 
 def check_offsets(value: object, field: str, end: int) -> Tensor:

@@ -71,6 +71,5 @@ def _describe(error: Exception, metric: Any, trace: TracebackType) -> MetricErro
     frames = "".join(traceback.format_list(traceback.extract_tb(trace)))
     message = traceback.format_exception_only(error)[-1].strip()
     return MetricError(
-        f"the metric {name} failed: {message}\nThe error is in its code, {origin}:\n"
-        f"{frames.rstrip()}"
+        f"the metric {name} failed: {message}\nThe error was raised in {origin}:\n{frames.rstrip()}"
     )

@@ -68,7 +68,7 @@ class _BiasDisparity(SummedMetric):
         if self._groups.size < train.interactions.num_users:
             raise InputError(
                 f"user_groups has labels for {self._groups.size} users, but train has "
-                f"{train.interactions.num_users}; give a label or None for each."
+                f"{train.interactions.num_users} users; give a label or None for each user."
             )
 
     def _by_label(self, table: Tensor) -> Mapping[tuple[Label, ...], Tensor]:

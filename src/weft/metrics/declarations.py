@@ -112,26 +112,26 @@ def check_needs(metric: str, needs: object) -> None:
     """Raise `SettingError` unless `needs` of a metric maps names to kinds of inputs."""
     if not isinstance(needs, Mapping):
         raise SettingError(
-            f"{metric} declares needs = {needs!r}; expected kinds of inputs by name, such as "
+            f"{metric} declares needs = {needs!r}; expected a dict of input kinds by name, such as "
             "{'price': weft.ItemNumbers()}."
         )
     for name, kind in needs.items():
         is_free = isinstance(name, str) and name.isidentifier() and name not in _TAKEN_NAMES
         if not is_free:
             raise SettingError(
-                f"{metric} declares an input named {name!r}; expected a name as of a variable, and "
-                f"none of {', '.join(sorted(_TAKEN_NAMES))}."
+                f"{metric} declares an input named {name!r}; expected a valid Python identifier, "
+                f"except the reserved names {', '.join(sorted(_TAKEN_NAMES))}."
             )
         if not isinstance(kind, InputKind):
             raise SettingError(
-                f"{metric} declares the input {name!r} as {kind!r}; expected a kind such as "
+                f"{metric} declares the input {name!r} as {kind!r}; expected an input kind such as "
                 "weft.ItemNumbers() or weft.UserLabels()."
             )
         built_in = BUILT_IN_INPUTS.get(name, kind)
         if not built_in.agrees(kind):
             raise SettingError(
-                f"{metric} declares the input {name!r} as {type(kind).__name__}, but Weft has an "
-                f"input of this name, {built_in!r}; choose another name."
+                f"{metric} declares the input {name!r} as {type(kind).__name__}, but Weft defines "
+                f"an input with this name as {built_in!r}; choose another name."
             )
 
 
@@ -200,6 +200,6 @@ def _need_max_grade(metrics: Sequence[str]) -> str:
     """Return the message for metrics that lack the highest rating, which batches do not tell."""
     return (
         f"{', '.join(metrics)} {'need' if len(metrics) > 1 else 'needs'} max_grade, the highest "
-        "rating of the scale, where the whole truth is not known in advance: write for example "
-        "'ERR(max_grade=5)', or use weft.evaluate."
+        "rating of the scale, because the complete truth is not known in advance; write for "
+        "example 'ERR(max_grade=5)', or use weft.evaluate."
     )

@@ -237,7 +237,10 @@ class Histogram(Accumulator):
     def __post_init__(self) -> None:
         edges = tuple(map(float, self.edges))
         if len(edges) < 2 or any(not low < high for low, high in pairwise(edges)):
-            raise SettingError(f"Histogram got edges={self.edges!r}; expected ascending numbers.")
+            raise SettingError(
+                f"Histogram got edges={self.edges!r}; expected at least two numbers in ascending "
+                "order."
+            )
         object.__setattr__(self, "edges", edges)
         object.__setattr__(self, "_column", DeviceColumn(torch.tensor(edges, dtype=torch.float64)))
         object.__setattr__(self, "function", ListFunction(self.values, "Histogram"))

@@ -42,14 +42,14 @@ class _ObjectivePoint(CompositeMetric):
         if not _is_list(metric_names) or not metric_names:
             raise SettingError(
                 f"{type(self).__name__} got metric_names={metric_names!r}; give a list of names, "
-                "like [nDCG, EPC]."
+                "such as ['nDCG', 'EPC']."
             )
         self.scope = check_choice("scope", scope, ("system", "users"))
         if self.scope == "system" and self.own_threshold is not None:
             raise SettingError(
-                f"{type(self).__name__} got relevance_threshold={self.own_threshold:g}, which it "
-                "takes with scope='users' only; give it to its metrics instead, like "
-                f"metric_names=['nDCG(relevance_threshold={self.own_threshold:g})', ...]."
+                f"{type(self).__name__} got relevance_threshold={self.own_threshold:g}, which is "
+                "supported only with scope='users'; set it in the combined metrics instead, such "
+                f"as metric_names=['nDCG(relevance_threshold={self.own_threshold:g})', ...]."
             )
         self._set_components(
             metric_names, k=k, inputs=inputs, needs_user_values=self.scope == "users"
@@ -69,7 +69,8 @@ class _ObjectivePoint(CompositeMetric):
             return tuple(check_float(parameter, value) for value in values)
         except SettingError:
             raise SettingError(
-                f"{name} got {parameter}={list(values)!r}; they must be numbers."
+                f"{name} got {parameter}={list(values)!r}; give one number for each of its "
+                f"{number} metrics."
             ) from None
 
     @property
@@ -239,8 +240,8 @@ class Hypervolume(_ObjectivePoint):
         for component, direction in zip(self._components, self._directions):
             if direction is None:
                 raise SettingError(
-                    f"Hypervolume cannot tell whether more {component.name} is better; "
-                    "give higher_is_better=[True, ...] for all metrics."
+                    f"Hypervolume needs the direction of {component.name}, which is unknown; give "
+                    "higher_is_better=[True, ...] with True or False for each metric."
                 )
 
     def _read_directions(self, directions: Any) -> tuple[bool, ...] | None:

@@ -47,7 +47,7 @@ _TOKEN = re.compile(
 )
 _MAX_CHARACTERS = 10_000
 _MAX_DIGITS = 400  # more than the largest float has
-_MAX_DEPTH = 20  # of lists and names inside of each other
+_MAX_DEPTH = 20  # of nested lists and names
 _WORD = re.compile(r"[A-Za-z_][\w-]*\Z")
 _CODE_POINT = "(?!d[89a-f])[0-9a-f]{1,4}|(?:10|[1-9a-f])[0-9a-f]{4}"  # without surrogates
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
@@ -151,8 +151,8 @@ def restore_data(value: Value, spec: MetricSpec) -> Any:
     if isinstance(value, DataValue):
         if value.data is None:
             raise SettingError(
-                f"{spec} was made with {value.text}, of which a name has only the digest; give the "
-                "metric object."
+                f"{spec} was made with {value.text}, of which the name contains only a digest; "
+                "give the metric object instead of the name."
             )
         return value.data
     if isinstance(value, tuple) and holds_data(value):
@@ -255,26 +255,26 @@ class _Parser:
         self.text = text
         self.tokens: list[tuple[str, str, int]] = []
         if len(text) > _MAX_CHARACTERS or plain_text(text) != text:
-            self.fail(0, f"a text of at most {_MAX_CHARACTERS:,} characters in UTF-8")
+            self.fail(0, f"at most {_MAX_CHARACTERS:,} characters of valid UTF-8")
         position = 0
         while text[position:].strip():
             match = _TOKEN.match(text, position)
             if match is None or match.lastgroup is None:
                 start = len(text) - len(text[position:].lstrip())
-                self.fail(start, "a name, a number or a sign")
+                self.fail(start, "a name, a number or a symbol")
             kind = match.lastgroup
             if kind == "number" and len(match[kind]) > _MAX_DIGITS:
                 self.fail(match.start(kind), f"a number of at most {_MAX_DIGITS} characters")
             self.tokens.append((kind, match[kind], match.start(kind)))
             position = match.end()
         self.next = 0
-        self.depth = 0  # of lists and names inside of each other
+        self.depth = 0  # of nested lists and names
 
     def fail(self, position: int, expected: str) -> NoReturn:
         shown = self.text if len(self.text) <= 100 else f"{self.text[:100]}..."
         raise SettingError(
             f"cannot read the metric name {shown!r}: expected {expected} at character "
-            f"{position + 1}. Names look like 'nDCG@10' or 'F1(metric_name_1=nDCG, "
+            f"{position + 1}. Examples of names: 'nDCG@10', 'F1(metric_name_1=nDCG, "
             "metric_name_2=MAP, beta=0.5)@10'."
         )
 
@@ -313,7 +313,7 @@ class _Parser:
             symbol, position = self.expect("sign"), self.peek()[2]
             right = self.operation(level + 1)
             if not isinstance(left, MetricSpec) and not isinstance(right, MetricSpec):
-                self.fail(position, "a name in an operation with a number")
+                self.fail(position, "the name of a metric, because both operands are numbers,")
             from weft.metrics.arithmetic import arithmetic_spec
 
             left = arithmetic_spec(symbol, left, right)
@@ -335,7 +335,7 @@ class _Parser:
     def descend(self, position: int) -> None:
         self.depth += 1
         if self.depth > _MAX_DEPTH:
-            self.fail(position, f"at most {_MAX_DEPTH} names or lists inside of each other")
+            self.fail(position, f"at most {_MAX_DEPTH} levels of nested names or lists")
 
     def spec(self) -> MetricSpec:
         name = self.expect("word")
@@ -347,7 +347,7 @@ class _Parser:
                 key = self.expect("word")
                 if key in dict(params):
                     raise SettingError(
-                        f"the metric name {self.text!r} gives the parameter {key!r} twice; keep "
+                        f"the metric name {self.text!r} has the parameter {key!r} twice; remove "
                         "one."
                     )
                 self.expect("sign", "=")
@@ -357,7 +357,7 @@ class _Parser:
             digits, position = self.peek()[1], self.peek()[2]
             self.expect("number")
             if not digits.isdigit() or int(digits) < 1:
-                self.fail(position, "a whole number from 1 up, the cut-off,")
+                self.fail(position, "a cut-off, an integer of at least 1,")
             k = int(digits)
         return MetricSpec(name, tuple(params), k)
 
@@ -366,7 +366,7 @@ class _Parser:
         if kind == "number":
             number = float(token) if re.search(r"[.eE]", token) else int(token)
             if number in (math.inf, -math.inf):
-                self.fail(position, "a number that a float can hold")
+                self.fail(position, "a number in the range of a float")
             self.next += 1
             return number
         if kind == "string":

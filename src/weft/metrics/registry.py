@@ -83,7 +83,7 @@ def register(metric: MetricClass) -> MetricClass:
     known = _classes.get(key, metric)
     if (known.__module__, known.__qualname__) != (metric.__module__, metric.__qualname__):
         raise SettingError(
-            f"a metric named {known.__name__!r} is registered already, by {known.__module__}; "
+            f"a metric named {known.__name__!r} is already registered by {known.__module__}; "
             "choose another class name."
         )
     _classes[key] = metric
@@ -105,8 +105,8 @@ def _load() -> None:
             loaded = plugin.load()
         except Exception as error:
             raise InputError(
-                f"the metrics that a package announces as {plugin.name!r} ({plugin.value}) cannot "
-                f"be loaded: {error}. Repair or uninstall that package."
+                f"the entry point {plugin.name!r} ({plugin.value}) of the group weft.metrics "
+                f"cannot be loaded: {error}. Repair or uninstall its package."
             ) from error
         if is_metric_class(loaded):
             register(loaded)
@@ -140,9 +140,10 @@ def find_metric(name: str) -> type[BaseMetric]:
         known = [metric.__name__ for metric in all_metrics()]
         suggestion = suggest_metrics(name, known) or did_you_mean(name, known)
         raise UnknownMetric(
-            f"there is no metric named {name!r}.{suggestion} weft metrics lists all. Register "
-            "your own metrics with @weft.register; commands find them in an installed package, or "
-            "in the modules of --custom-modules and custom_modules of a configuration."
+            f"there is no metric named {name!r}.{suggestion} The command weft metrics lists all "
+            "metrics. Register custom metrics with @weft.register; commands load them from "
+            "installed packages, and from the modules in --custom-modules or custom_modules of a "
+            "configuration."
         )
     return metric
 
@@ -213,7 +214,7 @@ def _read_arguments(spec: MetricSpec, metric: type[BaseMetric]) -> dict[str, Any
     for written, value in spec.params:
         name = _find_parameter(written, metric)
         if name in arguments:
-            raise SettingError(f"{spec} gives the parameter {name!r} twice; keep one.")
+            raise SettingError(f"{spec} has the parameter {name!r} twice; remove one.")
         arguments[name] = restore_data(value, spec)
     if lacking := _required_parameters(metric) - arguments.keys():
         missing = [name for name in metric_parameters(metric) if name in lacking]
@@ -327,7 +328,7 @@ def expand_metrics(
         raise missing_input_error(missing, without_metrics(kinds))
     if not specs:
         raise SettingError(
-            "no metrics were asked for; give for example "
+            "got no metrics; give at least one, for example "
             f"{setting_ref('metrics', ['nDCG', 'Recall'])}."
         )
     return specs
@@ -377,11 +378,11 @@ def _resolve_metric(requested: Any) -> tuple[MetricSpec, type[BaseMetric]]:
     else:
         is_combined = type(requested).__name__ == "CompositionalMetric"
         raise SettingError(
-            "TorchMetrics combined these metrics, because one is not Weft's, is not registered, "
-            "keeps states of its own or has batches already; combine new metrics that do not, or "
-            f"their names, with weft.Composite: {requested!r}."
+            f"{requested!r} is a combination by TorchMetrics, because one of its metrics is not a "
+            "metric of Weft, is not registered, has custom states or was already updated; combine "
+            "new, registered metrics, or their names, with weft.Composite."
             if is_combined
-            else f"{requested!r} is not a metric; give names like 'nDCG@10', or metric objects."
+            else f"{requested!r} is not a metric; give names such as 'nDCG@10', or metric objects."
         )
     _load()
     registered = _classes.get(metric.__name__.casefold(), metric)

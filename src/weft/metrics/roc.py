@@ -295,8 +295,8 @@ class AUC(_PairMetric):
             and _are_scores(negatives, sum(int(rows[:, 2].sum()) for rows in counts))
         ):
             raise InputError(
-                f"the state 'row_counts' of {self.spec} does not fit its scores. It is damaged, "
-                "or was changed."
+                f"the state 'row_counts' of {self.spec} does not match its scores; the state is "
+                "damaged or was changed."
             )
 
     def filter_rows(self, states: dict[str, Any], rows: Tensor) -> dict[str, Any]:
@@ -336,8 +336,8 @@ def _are_scores(tensors: list[Tensor], number: int) -> bool:
 
 def _check_rate(max_fpr: float) -> float:
     """Return a share of the negatives, above 0 and at most 1. Raises `SettingError`."""
-    if not 0 < check_float("max_fpr", max_fpr, more=" above 0, at most 1") <= 1:
-        raise SettingError(f"got max_fpr={max_fpr!r}; it must be a number above 0, at most 1.")
+    if not 0 < check_float("max_fpr", max_fpr, more=" above 0 and at most 1") <= 1:
+        raise SettingError(f"got max_fpr={max_fpr!r}; it must be a number above 0 and at most 1.")
     return float(max_fpr)
 
 

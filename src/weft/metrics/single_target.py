@@ -126,9 +126,9 @@ def _rank_targets(
     rule = TieRule(ties, seed)
     if rule.name == "expected":
         raise SettingError(
-            f"{setting_ref('ties', 'expected')} is an average over all orders of equal scores, "
-            "which is not one rank; use HitRate, nDCG or MRR of weft.metrics, which equal HR, NDCG "
-            "and MRR: nDCG(k=10, ties='expected').update(pred_scores, target)."
+            f"{setting_ref('ties', 'expected')} averages over all orders of equal scores, which "
+            "does not give a single rank; use HitRate, nDCG or MRR of weft.metrics, which equal "
+            "HR, NDCG and MRR: nDCG(k=10, ties='expected').update(pred_scores, target)."
         )
     _check_target(pred_scores, target)
     scores, users = check_batch(pred_scores, user_indices)
@@ -140,7 +140,7 @@ def _rank_targets(
     if is_host_readable(target.device) and is_outside.any():
         raise InputError(
             f"target contains the item {int(targets[is_outside][0])}; items are the columns of "
-            f"pred_scores, 0 to {num_items - 1}."
+            f"pred_scores, from 0 to {num_items - 1}."
         )
     depth = min(topk, num_items)
     relevant = _target_rows(targets, num_items)
@@ -165,7 +165,7 @@ def _(pred_scores: Tensor, target: Tensor, *_: Any) -> Tensor:
 def _check_target(pred_scores: Any, target: Any) -> None:
     if not (isinstance(pred_scores, Tensor) and isinstance(target, Tensor)):
         got = f"pred_scores is a {type(pred_scores).__name__} and target a {type(target).__name__}"
-        raise InputError(f"{got}; expected a tensor each.")
+        raise InputError(f"{got}; expected two tensors.")
     if pred_scores.ndim != 2 or target.shape not in (pred_scores.shape[:1], (len(pred_scores), 1)):
         raise InputError(
             f"pred_scores has shape {list(pred_scores.shape)} and target {list(target.shape)}; "
@@ -173,8 +173,8 @@ def _check_target(pred_scores: Any, target: Any) -> None:
         )
     if target.is_floating_point() or target.dtype == torch.bool:
         raise InputError(
-            f"target is of {target.dtype}; expected the item number of each row's target, as "
-            "integers."
+            f"target has the type {target.dtype}; expected integers, the item number of the target "
+            "of each row."
         )
 
 
@@ -218,20 +218,21 @@ class _RankMetric(StatefulMetric):
             if isinstance(ranks, Tensor):
                 got = f"a tensor of {ranks.dtype}"
             raise InputError(
-                f"ranks are {got}; expected the integers of get_topk_ranks, [batch, 1]."
+                f"ranks is {got}; expected the integers [batch, 1] that get_topk_ranks returns."
             )
         topk = getattr(ranks, "cut_at", self.k)
         if self.k > topk:
             raise SettingError(
-                f"{type(self).__name__} has the cut-off k={self.k}, but the ranks were taken with "
-                f"topk={topk}, where a miss is {topk + 1}; call get_topk_ranks with topk={self.k} "
-                "or more."
+                f"{type(self).__name__} has the cut-off k={self.k}, but the ranks were computed "
+                f"with topk={topk}, so that a miss has the rank {topk + 1}; call get_topk_ranks "
+                f"with topk={self.k} or more."
             )
         ranks = ranks.as_subclass(Tensor) if type(ranks) is Ranks else ranks
         is_bad = ranks < 1
         if is_host_readable(ranks.device) and is_bad.any():
             raise InputError(
-                f"ranks hold {int(ranks.min())}; ranks begin at 1, as get_topk_ranks gives them."
+                f"ranks contains {int(ranks.min())}; expected integers of at least 1, as "
+                "get_topk_ranks returns them."
             )
         is_hit = (ranks <= self.k) & ~is_bad
         if type(self)._metric is _RankMetric._metric:
@@ -270,8 +271,8 @@ class _RankMetric(StatefulMetric):
         """Return the mean over all rows so far."""
         if bad := int(getattr(self, self._bad)):
             raise InputError(
-                f"{bad} ranks are below 1, where ranks begin; get_topk_ranks gives 0 for a row "
-                "whose scores hold NaN or +inf, or whose target is no column of the scores."
+                f"{bad} ranks are below 1; get_topk_ranks returns 0 for a row with scores that "
+                "contain NaN or +inf, or with a target that is not a column of the scores."
             )
         return self.accumulate_metric / self.accumulate_count
 

@@ -67,8 +67,8 @@ class EstimatedPositions:
 
     def precision_per_hit(self, k: int) -> Tensor:
         raise SettingError(
-            "the mean precision over the hits is no sum over relevant items; it has no estimate "
-            "from sampled negatives."
+            "the mean precision over the hits is not a sum over relevant items, so it cannot be "
+            "estimated from sampled negatives; use another normalizer, or remove the estimator."
         )
 
 

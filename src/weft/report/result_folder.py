@@ -69,7 +69,7 @@ def _spark_writer(table: Any, path: Path) -> FolderWriter:
         if not any(folder.glob("*.parquet")):
             raise InputError(
                 f"{table_path(path, 'per_user')}: Spark wrote the values per user, but they are "
-                "not here: each machine wrote to a disk of its own. Give a folder that all "
+                "not on this machine: each machine wrote to its own disk. Give a folder that all "
                 "machines share."
             )
 

@@ -168,14 +168,15 @@ def _check_tests(tests: str | Sequence[str], alternative: str) -> list[str]:
     """Return the tests without repetitions; refuse those without the alternative."""
     listed = read_list("tests", tests, "a name, or a list of names")
     if not listed:
-        raise SettingError("tests is empty; name at least one, or leave it out.", setting="tests")
+        raise SettingError(
+            "tests is empty; name at least one test, or remove the argument.", setting="tests"
+        )
     chosen = [check_choice("tests", test, TESTS) for test in listed]
     for test in chosen:
         if test in UNDIRECTED and alternative != "two-sided":
             raise SettingError(
-                f"{setting_ref('tests', test)} has no direction, but "
-                f"{setting_ref('alternative', alternative)} asks for one; leave it out, or test "
-                "two-sided."
+                f"{setting_ref('tests', test)} is always two-sided, but the setting is "
+                f"{setting_ref('alternative', alternative)}; remove one of the two."
             )
     return list(dict.fromkeys(chosen))
 

@@ -80,7 +80,7 @@ class BootstrapTest:
             if own is None:
                 return (
                     f"the result {model!r} lacks the exposure of its items (exposure_parts), which "
-                    "was saved with it; put back the file, or evaluate again."
+                    "was saved with it; restore the file, or evaluate again."
                 )
         known = {model: own for model, own in parts.items() if own is not None}
         sizes = {model: own.num_items for model, own in known.items()}

@@ -135,7 +135,7 @@ def _read_requested(first: Result, metrics: str | Sequence[str]) -> list[str]:
     listed = read_list("metrics", metrics, "a name, or a list of names")
     if not listed:
         raise SettingError(
-            "metrics is empty; name at least one, or leave it out.", setting="metrics"
+            "metrics is empty; name at least one metric, or remove the argument.", setting="metrics"
         )
     for name in listed:
         check_type("metrics", name, str, "names of metrics, such as 'nDCG@10'")

@@ -50,9 +50,9 @@ def _prefers_the_perfect_ranking(subject: Subject) -> str | None:
     if metric.family != "accuracy":
         return f"more hits are not better in the family {metric.family}"
     if higher is None or not subject.order_only:
-        return "it declares no direction, or depends on the values of scores"
+        return "it has no direction (higher_is_better), or depends on the values of scores"
     if str(subject.spec) not in subject.values():
-        return "it has values by label only"
+        return "it has only values by label"
     perfect = _perfect(subject)
     best, middle, worst = subject.value(perfect), subject.value(), subject.value(-perfect)
     if not higher:
@@ -163,14 +163,14 @@ def _survives_copies(subject: Subject) -> None:
     loaded.load_state_dict(half.state_dict())
     for metric in (*copies, loaded):
         _update(subject, metric, slice(9, None))
-        _agree_standalone(subject, metric, "copied, or saved and loaded, half-way")
+        _agree_standalone(subject, metric, "copied, or saved and loaded, between updates")
 
 
 def _uses_what_it_declares(subject: Subject) -> str | None:
     """Changing a declared block must change the value; otherwise the declaration is needless."""
     kind = find_metric(subject.spec.name)
     if kind._update_from_blocks is None or not kind._REQUIRED_COMPONENTS:
-        return "it has no update that declares blocks"
+        return "it has no update method that declares blocks"
     for which in kind._REQUIRED_COMPONENTS:
         metric, unchanged = subject.build(), _update(subject, subject.build())
         with metric.open(subject.scores, subject.target) as batch:
@@ -205,7 +205,7 @@ def _leaves_its_tensors_unchanged(subject: Subject) -> None:
             for name, (version, values) in before.items():
                 after = tensors[name]
                 assert after._version == version and after.equal(values), (
-                    f"{subject.spec} writes to {name}; a metric may only read what it is given: "
+                    f"{subject.spec} modifies {name}; a metric must not modify its arguments: "
                     f"change a copy, {name}.clone()"
                 )
             return result
@@ -233,14 +233,15 @@ def _refuses_unknown_parameters(subject: Subject) -> None:
     except TypeError:  # of Python's, or UnknownParameter
         return
     raise AssertionError(
-        f"{subject.spec}: accepts a parameter that it does not have; do not swallow **kwargs"
+        f"{subject.spec}: the constructor accepts the unknown parameter no_such_parameter; do not "
+        "ignore **kwargs"
     )
 
 
 def _has_a_name_that_parses_back(subject: Subject) -> None:
     name = str(subject.spec)
-    assert parse_name(name) == subject.spec, f"{name}: its name does not parse back"
-    assert canonical_name(name) == name, f"{name}: is not its own canonical name"
+    assert parse_name(name) == subject.spec, f"{name}: the name is parsed differently"
+    assert canonical_name(name) == name, f"{name}: the name is not canonical"
 
 
 def _stays_separate_in_a_collection(subject: Subject) -> None:

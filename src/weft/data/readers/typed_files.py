@@ -153,7 +153,8 @@ def _check_types(layout: FileLayout, types: _Types, roles: Mapping[str, str], id
                 check_rows([layout], roles, ids)  # raises for JSON Lines
             first = _first_string(layout, roles[role], dtype)
             raise InputError(
-                f"{layout.part.path}: the column {roles[role]!r} holds {dtype}{first}; {error}."
+                f"{layout.part.path}: the column {roles[role]!r} has the type {dtype}{first}; "
+                f"{error}."
             )
 
 

@@ -148,6 +148,6 @@ class Factors:
 
 def _read_factors(data: Any, name: str) -> Tensor:
     check_unmasked(
-        data, name, "give a number for each, or -inf as the bias of an item to leave out"
+        data, name, "give a number for each, or -inf as the bias of an item that is not a candidate"
     )
     return as_tensor(data, name)

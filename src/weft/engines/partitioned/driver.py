@@ -203,9 +203,9 @@ def _check_mergeable(run: EvaluationRun, engine: str) -> None:
     ]
     if counting:
         raise SettingError(
-            f"{', '.join(counting)} takes num_users, and on {engine} no process has all users: "
-            "each partition has its own users, numbered from 0. Add up sums over users in place of "
-            "a state with a row for each, or evaluate it in one process with weft.evaluate."
+            f"{', '.join(counting)} takes num_users, but on {engine} each partition has only its "
+            "own users, numbered from 0. Use sums over users instead of a state with one row per "
+            "user, or evaluate it in one process with weft.evaluate."
         )
     metrics = run.evaluator.metric_set.stateful.items()
     unsupported = [

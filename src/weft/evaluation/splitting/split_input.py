@@ -229,7 +229,7 @@ def _open_frame(data: Any) -> SplitInput:
     for role in ID_ROLES:
         if error := describe_wrong_type(role, schema[roles[role]]):
             name = roles[role]
-            raise InputError(f"{WHERE}: the column {name!r} holds {schema[name]}; {error}.")
+            raise InputError(f"{WHERE}: the column {name!r} has the type {schema[name]}; {error}.")
     if not collect(frame.select(pl.len())).item():
         raise InputError(f"{WHERE} has no rows.")
     keys = frame.select(

@@ -183,7 +183,7 @@ def parse_moment(name: str, text: str, rows: SplitRows) -> Any:
         moment = pl.select(parse_dates(pl.lit(text))).item()
         if moment is None:
             raise SettingError(
-                f"{setting_ref(name, text)}: the timestamps are dates; expected a date like "
+                f"{setting_ref(name, text)}: the timestamps are dates; expected a date such as "
                 "'2024-06-30' or '2024-06-30T12:00:00'."
             )
         return (moment - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)

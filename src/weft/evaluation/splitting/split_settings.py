@@ -58,7 +58,7 @@ def _read_moment(name: str, value: Any) -> str:
         return value.strip()
     raise SettingError(
         f"{setting_ref(name, value)}; it must be a timestamp as in the data: a number, or a date "
-        "like '2024-06-30' or '2024-06-30T12:00:00'."
+        "such as '2024-06-30' or '2024-06-30T12:00:00'."
     )
 
 

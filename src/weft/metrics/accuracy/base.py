@@ -40,7 +40,7 @@ def resolve_alias(
         settings.pop(alias, None)
         return value
     if value != default:
-        raise SettingError(f"{metric} got {name} twice, once as {alias}; give one.")
+        raise SettingError(f"{metric} got both {name} and its alias {alias}; remove one of them.")
     aliased: Value = settings.pop(alias)
     return aliased
 

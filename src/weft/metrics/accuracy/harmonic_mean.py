@@ -57,10 +57,7 @@ class F1(CompositeMetric):
     family = "accuracy"
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
-    undefined = (
-        "for every user with a relevant item one of the two components is undefined, or there is "
-        "no such user"
-    )
+    undefined = "no user has a relevant item and defined values of both components"
     reference = (
         "van Rijsbergen (1979), Information Retrieval; Chinchor (1992), MUC-4 evaluation metrics, "
         "doi 10.3115/1072064.1072067"

@@ -68,7 +68,7 @@ class Judged(_JudgedListMetric):
     tensor(0.5000, dtype=torch.float64)
     """
 
-    undefined = "all lists that count are empty"
+    undefined = "all evaluated lists are empty"
     reference = (
         "Buckley and Voorhees (2004), Retrieval evaluation with incomplete information, "
         "doi 10.1145/1008992.1009000"

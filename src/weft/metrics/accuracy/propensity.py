@@ -44,20 +44,20 @@ class PropensityMetric(AccuracyMetric):
     needs = {
         "train": TrainInteractions(
             required=False,
-            description="the train interactions, of which propensities are estimated if the input "
-            "propensities is not given",
+            description="the train interactions, from which propensities are estimated if the "
+            "input propensities is not given",
         ),
         "propensities": replace(BUILT_IN_INPUTS["propensities"], required=False),
     }
     undefined = (
-        "no user has a relevant item, or train, of which propensities are estimated, is empty"
+        "no user has a relevant item, or train, from which propensities are estimated, is empty"
     )
 
     def __init__(self, k: int, *, power: float = 0.5, clip: float = 0.1, **settings: Any) -> None:
         super().__init__(k, **settings)
-        self.power = check_float("power", power, more=" from 0 up")
+        self.power = check_float("power", power, more=" of at least 0")
         if self.power < 0:
-            raise SettingError(f"{setting_ref('power', power)}; it must be a number from 0 up.")
+            raise SettingError(f"{setting_ref('power', power)}; it must be a number of at least 0.")
         self.clip = check_ratio("clip", clip)
         self._train: Train = self.inputs.get("train", NO_TRAIN)
         self._given: Numbers | None = self.inputs.get("propensities")
@@ -165,9 +165,9 @@ def _check_probabilities(propensities: Tensor) -> None:
     outside = propensities[(propensities < 0) | (propensities > 1)]
     if len(outside):
         raise InputError(
-            f"propensities has {len(outside):,} numbers outside of 0 to 1, such as "
+            f"propensities has {len(outside):,} values outside [0, 1], such as "
             f"{float(outside[0]):g}; expected the probability that each item is observed. Divide "
-            "numbers on another scale by their maximum."
+            "values on another scale by their maximum."
         )
 
 

@@ -85,9 +85,15 @@ class RBP(AccuracyMetric):
         if self.relevance == "graded" and max_grade is None:
             self.bounds = (0.0, None)
         if self.relevance == "binary" and max_grade is not None:
-            raise SettingError("max_grade has no meaning with relevance='binary'; leave it out.")
+            raise SettingError(
+                f"got max_grade={max_grade!r} with relevance='binary', which does not use it; "
+                "remove it, or use relevance='graded'."
+            )
         if self.normalize and self.relevance == "graded":
-            raise SettingError("normalize=True is defined for relevance='binary' only.")
+            raise SettingError(
+                "got normalize=True with relevance='graded', which has no normalized form; remove "
+                "it, or use relevance='binary'."
+            )
         if self.normalize:  # the length is that of the list of candidates
             self.sampling_behaviour = "candidates"
 

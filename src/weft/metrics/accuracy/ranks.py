@@ -176,7 +176,7 @@ class PercentileRank(_AveragedRank):
     """
 
     bounds: Bounds = (0.0, 1.0)
-    undefined = "no user with several candidates has a relevant one"
+    undefined = "no user with a relevant candidate has another candidate"
     reference = (
         "Hu, Koren and Volinsky (2008), Collaborative filtering for implicit feedback datasets, "
         "doi 10.1109/ICDM.2008.22"
@@ -229,7 +229,7 @@ class AMRI(_RankMetric):
 
     higher_is_better = True
     bounds: Bounds = (-1.0, 1.0)
-    undefined = "no user with several candidates has a relevant one"
+    undefined = "no user with a relevant candidate has another candidate"
     reference = (
         "Berrendorf et al. (2020), On the ambiguity of rank-based evaluation of entity alignment "
         "or link prediction methods, doi 10.48550/arXiv.2002.06914"

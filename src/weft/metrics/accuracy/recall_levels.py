@@ -30,7 +30,7 @@ class IPrec(AccuracyMetric):
     Parameters:
         recall: Level λ from 0 to 1, or several levels, over which the precision is averaged. The
             default levels, 0, 0.1, ..., 1, give the 11-point average precision.
-        rounding: Conversion of λ |R| to a whole number of hits: `"up"` rounds up, and `"nearest"`
+        rounding: Conversion of λ |R| to an integer number of hits: `"up"` rounds up, and `"nearest"`
             rounds to the nearest number, halves up, as in trec_eval 10.
 
     Use: it describes the precision-recall curve, as TREC reports do: one level answers how precise
@@ -105,6 +105,7 @@ class IPrec(AccuracyMetric):
 
 def _check_level(level: float) -> float:
     """Return a level of recall, from 0 to 1. Raises `SettingError`."""
-    if not 0 <= check_float("recall", level, more=" from 0 to 1, or several") <= 1:
-        raise SettingError(f"got recall={level!r}; levels of recall go from 0 to 1.")
+    expected = " from 0 to 1, or a list of such numbers"
+    if not 0 <= check_float("recall", level, more=expected) <= 1:
+        raise SettingError(f"got recall={level!r}; it must be a number{expected}.")
     return float(level)

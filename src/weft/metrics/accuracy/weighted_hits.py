@@ -76,8 +76,8 @@ class IPS(PropensityMetric):
         own: AccuracyMetric = self._component.metric
         if own.own_threshold is not None:
             raise SettingError(
-                f"IPS got metric={spec}; give the threshold to IPS, such as 'IPS(metric="
-                f"{spec.name}, relevance_threshold={own.own_threshold:g})'."
+                f"IPS got metric={spec}; set the threshold of IPS instead, for example "
+                f"'IPS(metric={spec.name}, relevance_threshold={own.own_threshold:g})'."
             )
         self._is_plain = own.hit_sum == "plain"
         self.has_expected_tie_form = own.has_expected_tie_form
@@ -105,8 +105,8 @@ def _check_hit_sum(metric: type[BaseMetric]) -> None:
         return
     known = ", ".join(one.__name__ for one in all_metrics() if _is_hit_sum(one))
     raise SettingError(
-        f"IPS got metric={metric.__name__}; it divides hits by their propensities in sums over the "
-        f"hits of the list in which each hit counts by itself: choose one of {known}."
+        f"IPS got metric={metric.__name__}, which is not a sum of independent contributions of "
+        f"hits; expected one of {known}."
     )
 
 

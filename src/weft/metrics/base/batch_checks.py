@@ -22,7 +22,7 @@ def check_batch(preds: Any, user_indices: Any, *, first: int = 0) -> tuple[Tenso
     is_array = isinstance(preds, (Tensor, np.ndarray))
     if not is_array or preds.ndim != 2:
         got = f"of shape {list(preds.shape)}" if is_array else f"a {type(preds).__name__}"
-        raise InputError(f"preds is {got}; expected scores [batch, items], a tensor or an array.")
+        raise InputError(f"preds is {got}; expected scores [batch, items] as a tensor or an array.")
     scores = as_tensor(preds, "preds")
     if user_indices is None:
         return scores, torch.arange(first, first + len(scores), device=scores.device)
@@ -30,11 +30,13 @@ def check_batch(preds: Any, user_indices: Any, *, first: int = 0) -> tuple[Tenso
     users = read_tensor(user_indices, "user_indices", scores.device)
     if users.shape != scores.shape[:1]:
         raise InputError(
-            f"user_indices has shape {list(users.shape)} for {len(scores)} rows of preds; give one "
-            "per row."
+            f"user_indices has shape {list(users.shape)}, but preds has {len(scores)} rows; give "
+            "one user index per row."
         )
     if not is_integer(users):
-        raise InputError(f"user_indices are of {users.dtype}; expected whole numbers, one per row.")
+        raise InputError(
+            f"user_indices has the type {users.dtype}; expected integers, one per row."
+        )
     # A copy, since they are kept and the caller may reuse the tensor.
     return scores, users.to(torch.int64, copy=True)
 
@@ -55,16 +57,17 @@ def replace_invalid_scores(scores: Tensor, nan_scores: str) -> tuple[Tensor, Ten
 
 def check_item_numbers(items: Any, scores: Tensor) -> Tensor:
     """Return the item number of each score, `[batch, n]`."""
-    check_unmasked(items, "items", "give array.filled(-1), where -1 fills short rows")
+    check_unmasked(items, "items", "give array.filled(-1), where -1 pads short rows")
     numbers = read_tensor(items, "items", scores.device)
     if numbers.shape != scores.shape:
         raise InputError(
-            f"items has shape {list(numbers.shape)}, but preds {list(scores.shape)}; expected an "
-            "item for each score."
+            f"items has shape {list(numbers.shape)}, but preds has shape {list(scores.shape)}; "
+            "expected one item for each score."
         )
     if not is_integer(numbers):
         raise InputError(
-            f"items are of {numbers.dtype}; expected item numbers, and -1 to fill up short rows."
+            f"items has the type {numbers.dtype}; expected integer item numbers, with -1 as "
+            "padding of short rows."
         )
     return numbers.long()
 
@@ -112,7 +115,7 @@ def check_users(users: Tensor, size: int, argument: str) -> None:
     if int(users.min()) < 0 or int(users.max()) >= size:
         outside = int(users[(users < 0) | (users >= size)][0])
         raise InputError(
-            f"user_indices holds {outside}; expected rows of {argument}, 0 to {size - 1}."
+            f"user_indices contains {outside}; expected rows of {argument}, from 0 to {size - 1}."
         )
 
 

@@ -48,8 +48,8 @@ def check_components(metric: str, required: Any) -> None:
     wrong = next((one for one in declared if not isinstance(one, MetricBlock)), required)
     names = [block.name for block in MetricBlock]
     raise SettingError(
-        f"{metric} declares {wrong!r} in _REQUIRED_COMPONENTS.{did_you_mean(str(wrong), names)} "
-        f"Declare a set of members of MetricBlock: {', '.join(names)}."
+        f"{metric} declares {wrong!r} in _REQUIRED_COMPONENTS; expected a set of members of "
+        f"MetricBlock: {', '.join(names)}.{did_you_mean(str(wrong), names)}"
     )
 
 
@@ -58,7 +58,8 @@ def check_keywords(metric: str, update: Callable[..., Any]) -> None:
     kinds = {parameter.kind for parameter in inspect.signature(update).parameters.values()}
     if inspect.Parameter.VAR_KEYWORD not in kinds:
         raise SettingError(
-            f"{metric}.update must take its blocks as keywords: update(self, preds, **kwargs)."
+            f"{metric}.update must accept blocks as keyword arguments: update(self, preds, "
+            "**kwargs)."
         )
 
 
@@ -71,7 +72,7 @@ def check_target(metric: str, target: Any, blocks: Collection[str]) -> None:
     if blocks:
         raise InputError(
             f"{metric}.update() got {', '.join(map(repr, blocks))} in addition to a target; give "
-            "one or the other."
+            "either the target or blocks."
         )
 
 
@@ -102,9 +103,9 @@ def call_with_blocks(
         if not isinstance(name, str) or trace is None or trace.tb_frame.f_code is not code:
             raise
         raise SettingError(
-            f"{metric} looked up {name!r}, which is no block that it was given."
-            f"{did_you_mean(name, list(blocks))} It was given {', '.join(blocks)}. To get others, "
-            f"declare them in _REQUIRED_COMPONENTS: {', '.join(MetricBlock.__members__)}."
+            f"{metric} read the block {name!r}, which is not available."
+            f"{did_you_mean(name, list(blocks))} Available: {', '.join(blocks)}. To get other "
+            f"blocks, declare them in _REQUIRED_COMPONENTS: {', '.join(MetricBlock.__members__)}."
         ) from error
 
 

@@ -66,7 +66,7 @@ class Composite(CombinedMetric):
     ) -> None:
         if isinstance(metrics, (str, MetricSpec, BaseMetric)) or not metrics:
             raise SettingError(
-                f"Composite got metrics={metrics!r}; give a list of metrics, like ['nDCG@10', "
+                f"Composite got metrics={metrics!r}; give a list of metrics, such as ['nDCG@10', "
                 "'Recall@10']."
             )
         if not callable(formula):
@@ -89,10 +89,10 @@ class Composite(CombinedMetric):
         if isinstance(spec, CompositeSpec) and isinstance(self.formula, Arithmetic):
             return self.formula.title(self.metrics)  # as the metrics are spelt
         if spec is None or isinstance(spec, CompositeSpec) or spec.params:
-            raise SettingError(f"Composite got name={name!r}; give a word, like 'quality'.")
+            raise SettingError(f"Composite got name={name!r}; give a word, such as 'quality'.")
         if find_class(spec.name) is not None:
             raise SettingError(
-                f"Composite got name={name!r}, which is the name of a metric; choose another."
+                f"Composite got name={name!r}, which is the name of a metric; choose another name."
             )
         return str(spec)
 
@@ -156,7 +156,8 @@ class Composite(CombinedMetric):
             labelled = read_values(metric, value, "compute_value")
             if () not in labelled:
                 raise SettingError(
-                    f"{self.name} needs one value of {metric.spec}, which has labels."
+                    f"{self.name} needs a single value of {metric.spec}, which has only values by "
+                    "label; combine another metric."
                 )
             values.append(labelled[()])
         return values
@@ -174,12 +175,15 @@ def _build_own(metric: str | MetricSpec | BaseMetric, own: dict[str, Any]) -> An
     spec = metric.spec if isinstance(metric, BaseMetric) else metric
     spec = parse_name(spec) if isinstance(spec, str) else spec
     if not isinstance(spec, MetricSpec):
-        raise SettingError(f"Composite combines metrics, by name or as objects; got {metric!r}.")
+        raise SettingError(
+            f"Composite got the component {metric!r}; expected the name of a metric or a metric "
+            "object."
+        )
     if isinstance(metric, BaseMetric):
         check_component(metric, owner="Composite")
         if not is_combinable(metric):
             raise SettingError(
-                f"Composite builds its metrics by name, and {type(metric).__name__} is not "
+                f"Composite builds its metrics by name, but {type(metric).__name__} is not "
                 "registered; decorate the class with @weft.register."
             )
     if spec.k is None and needs_cutoff(spec.name):
@@ -198,9 +202,9 @@ def _join_settings(metrics: Sequence[BaseMetric], given: dict[str, Any]) -> dict
         for name, value in {**metric.settings(), "nan_scores": metric.nan_scores}.items():
             if joined.setdefault(name, value) != value:
                 raise SettingError(
-                    f"Composite combines metrics that count alike, but {metric.spec} has "
-                    f"{name}={value!r} and another {name}={joined[name]!r}; give all the same"
-                    f"{own_threshold_hint(metric, name)}."
+                    f"the metrics of a Composite must have the same settings, but {metric.spec} "
+                    f"has {name}={value!r} and another metric {name}={joined[name]!r}; use the "
+                    f"same {name} for all{own_threshold_hint(metric, name)}."
                 )
     return joined
 
@@ -228,7 +232,7 @@ def _join_inputs(
                 known == value if isinstance(value, int) else known.equals(value)
             ):
                 raise SettingError(
-                    f"Composite combines metrics of one run, but {metric.spec} was made with "
-                    f"another {name}; give all the same."
+                    f"the metrics of a Composite must have the same inputs, but {metric.spec} was "
+                    f"made with a different {name}; use the same {name} for all."
                 )
     return {**joined, **given} if given is not None else joined or None

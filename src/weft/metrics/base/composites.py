@@ -45,10 +45,12 @@ class ComponentMetric:
         self._owner = type(owner).__name__
         spec = parse_name(name) if isinstance(name, str) else name
         if not isinstance(spec, MetricSpec):
-            raise SettingError(f"{self._owner} combines metrics by their names; got {name!r}.")
+            raise SettingError(
+                f"{self._owner} got the component {name!r}; expected the name of a metric."
+            )
         if spec.k is not None:
             raise SettingError(
-                f"{self._owner} reads {spec.name} at its own cut-off: write "
+                f"{self._owner} evaluates {spec.name} at the cut-off of {self._owner}; write "
                 f"'{spec.with_cutoff(None)}' without '@{spec.k}'."
             )
         self._inputs, self._settings = inputs, owner.settings()
@@ -58,8 +60,8 @@ class ComponentMetric:
         self.metric: Any = self.at_cutoff(k)
         if isinstance(spec, CompositeSpec):
             raise SettingError(
-                f"{self._owner} cannot combine {spec}, a composite; write a weft.Composite of all "
-                "metrics."
+                f"{self._owner} cannot combine the composite {spec}; combine all metrics in one "
+                "weft.Composite."
             )
         check_component(self.metric, owner=self._owner, needs_user_values=needs_user_values)
 
@@ -112,9 +114,9 @@ def build_component(
     try:
         return build_metric(spec, inputs=inputs, standalone=False, **settings)
     except MissingInput as error:
-        if inputs is not None:
+        reason, instruction, _ = str(error).partition("; give ")
+        if inputs is not None or not instruction:  # max_grade is a parameter, not an input
             raise
-        reason = str(error).partition(";")[0]
         raise MissingInput(
             f"{reason}; give it to {owner} as inputs={{'train': ..., ...}}."
         ) from None
@@ -147,8 +149,8 @@ def check_component(metric: BaseMetric, *, owner: str, needs_user_values: bool =
         )
     if not adds_up(metric):
         raise SettingError(
-            f"{owner} cannot combine {type(metric).__name__}, which has no single value that adds "
-            "up over users."
+            f"{owner} cannot combine {type(metric).__name__}, which has no single value that is "
+            "computed from sums over users; choose another metric."
         )
 
 

@@ -183,8 +183,12 @@ class UserAverageMetric(UserMeanMetric):
             arguments.append(metric_block(batch, MetricBlock.TOP_K_BINARY_RELEVANCE, self.k))
         values = call_with_blocks(self.compute_scores, *arguments, metric=method, blocks=blocks)
         if not isinstance(values, Tensor) or values.shape != (batch.size,):
-            got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
-            raise SettingError(f"{method} gave {got}; expected a tensor of shape [{batch.size}].")
+            got = f"a {type(values).__name__}"
+            if isinstance(values, Tensor):
+                got = f"a tensor of shape {list(values.shape)}"
+            raise SettingError(
+                f"{method} returned {got}; expected a tensor of shape [{batch.size}]."
+            )
         return values[:, None].clone()  # the author may reuse the tensor
 
 

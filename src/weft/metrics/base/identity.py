@@ -40,7 +40,7 @@ def own_threshold_hint(metric: BaseMetric, setting: str) -> str:
     """Return how a metric gets a relevance threshold of its own, for messages on that setting."""
     if setting != "relevance_threshold" or not metric.supports_own_threshold:
         return ""
-    return ", or name the metric with its own threshold, such as 'nDCG(relevance_threshold=4)@10'"
+    return ", or set the threshold of this metric alone, such as 'nDCG(relevance_threshold=4)@10'"
 
 
 def build_state_name(metric: BaseMetric) -> str:
@@ -60,14 +60,15 @@ def check_same_metric(metric: BaseMetric, other: BaseMetric) -> None:
     own, others = ((type(one), one.spec, one.settings()) for one in (metric, other))
     if own != others:
         raise SettingError(
-            f"{metric.spec} cannot absorb {other.spec}: the two are not the same metric with the "
+            f"{metric.spec} cannot be merged with {other.spec}; expected the same metric with the "
             "same settings."
         )
     other_inputs = other.own_inputs()
     for name, value in metric.own_inputs().items():
         if name not in other_inputs or not value.equals(other_inputs[name]):
             raise SettingError(
-                f"{metric.spec} cannot absorb a metric that was made with another {name}."
+                f"{metric.spec} cannot be merged with a metric that was made with a different "
+                f"{name}; expected the same inputs."
             )
 
 
@@ -78,9 +79,9 @@ def check_no_children(metric: BaseMetric) -> None:
     for name, value in attributes.items():
         for child in _find_metrics(value):
             raise SettingError(
-                f"{metric.spec} keeps a metric of the class {type(child).__name__} in "
-                f"self.{name}, which a run does not reset, merge or synchronize. Combine the "
-                "values of metrics with weft.Composite instead, which reads those of the run."
+                f"{metric.spec} has a metric of the class {type(child).__name__} in self.{name}, "
+                "which a run does not reset, merge or synchronize. Combine the values of metrics "
+                "with weft.Composite instead."
             )
 
 

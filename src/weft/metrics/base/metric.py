@@ -185,8 +185,8 @@ class BaseMetric(RelevanceHelpers, StatefulMetric, metaclass=MetricType):
         """Return the value of a parameter of the metric."""
         if not hasattr(self, name):
             raise SettingError(
-                f"{type(self).__name__} must keep its parameter as self.{name}, so that it can be "
-                "named."
+                f"{type(self).__name__} must store its parameter as self.{name}, because the name "
+                "of the metric contains it."
             )
         return getattr(self, name)
 
@@ -373,7 +373,7 @@ class BaseMetric(RelevanceHelpers, StatefulMetric, metaclass=MetricType):
         """Return states restricted to the rows where the mask `[rows]` is true.
 
         Available if the metric `supports_row_filtering`."""
-        raise SettingError(f"{self.spec} does not know what each row has added to its states.")
+        raise SettingError(f"{type(self).__name__} must define filter_rows(self, states, rows).")
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         has_own = prefix + self._own_state in state_dict
@@ -388,6 +388,7 @@ class BaseMetric(RelevanceHelpers, StatefulMetric, metaclass=MetricType):
     def _check_compatible(self, other: Any) -> None:
         if not isinstance(other, BaseMetric):
             raise SettingError(
-                f"{self.spec} absorbs another {self.spec}; got a {type(other).__name__}."
+                f"{self.spec} cannot be merged with a {type(other).__name__}; expected the same "
+                "metric with the same settings."
             )
         check_same_metric(self, other)

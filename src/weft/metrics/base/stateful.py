@@ -115,8 +115,8 @@ class StatefulMetric(TorchMetric):
             self._update_count += 1
         else:
             raise SettingError(
-                f"{self.title} merges with a metric, or its states by name; got a "
-                f"{type(incoming_state).__name__}."
+                f"{self.title} cannot be merged with a {type(incoming_state).__name__}; expected "
+                "the same metric with the same settings, or a dict of its states by name."
             )
 
     def absorb(self, other: TorchMetric) -> None:
@@ -130,7 +130,7 @@ class StatefulMetric(TorchMetric):
         if type(other) is not type(self) or other.title != self.title:
             name = other.title if isinstance(other, StatefulMetric) else type(other).__name__
             raise SettingError(
-                f"{self.title} cannot absorb {name}: the two are not the same metric with the "
+                f"{self.title} cannot be merged with {name}; expected the same metric with the "
                 "same settings."
             )
 
@@ -139,9 +139,9 @@ class StatefulMetric(TorchMetric):
         missing = [name for name in required if name not in states]
         if missing:
             raise SettingError(
-                f"{self.title} cannot take these states: they are of another metric, of other "
-                f"settings or inputs, or incomplete. {missing[0]!r} is missing among "
-                f"{', '.join(map(repr, states)) or 'none'}."
+                f"{self.title} cannot load or merge states without {missing[0]!r}; got "
+                f"{', '.join(map(repr, states)) or 'no states'}. Give all states of the same "
+                "metric with the same settings and inputs."
             )
 
     def _add_states(self, states: Mapping[str, State]) -> None:
@@ -167,15 +167,14 @@ class StatefulMetric(TorchMetric):
         reduction = self._reductions[name]
         if reduction not in (dim_zero_sum, dim_zero_min, dim_zero_max, dim_zero_cat):
             raise SettingError(
-                f"{self.title} cannot be merged: its state {name!r} is no sum, minimum, maximum or "
-                "list, so that two states do not determine the merged one; declare "
-                "dist_reduce_fx='sum', 'min', 'max' or 'cat'."
+                f"{self.title} cannot be merged: its state {name!r} is not a sum, a minimum, a "
+                "maximum or a list; declare dist_reduce_fx='sum', 'min', 'max' or 'cat'."
             )
         is_list = reduction is dim_zero_cat
         if not isinstance(other, Tensor) or (not is_list and state.shape != other.shape):
             raise SettingError(
-                f"{self.title} cannot absorb a metric that was made for another number of items or "
-                "groups."
+                f"{self.title} cannot be merged with a metric that was made for a different number "
+                "of items or groups; expected the same number."
             )
         other = other.to(state.device)
         if is_list:
@@ -224,11 +223,11 @@ class StatefulMetric(TorchMetric):
             return state.detach()
         got = f"a {type(state).__name__}"
         if isinstance(state, Tensor):
-            got = f"of shape {list(state.shape)}"
+            got = f"a tensor of shape {list(state.shape)}"
+        expected = "a tensor" if shape is None else f"shape {list(shape)}"
         raise SettingError(
-            f"{self.title} cannot take the state {name!r}, which is {got}; expected "
-            f"{'a tensor' if shape is None else list(shape)}. Was it made for another number of "
-            "items or groups?"
+            f"{self.title} cannot load the state {name!r}, which is {got}; expected {expected}. "
+            "Check that it was saved for the same number of items and groups."
         )
 
     def check_states(self, states: Mapping[str, State]) -> None:
@@ -285,9 +284,9 @@ class StatefulMetric(TorchMetric):
                 numbers = forms[:, 0].tolist()
                 if len(set(numbers)) > 1:
                     raise SettingError(
-                        f"{self.title} cannot be gathered: its list {name!r} holds {numbers} "
-                        "tensors in the processes, and without dist_reduce_fx='cat' they must be "
-                        "as many in each."
+                        f"{self.title} cannot be synchronized: its list {name!r} has {numbers} "
+                        "tensors in the processes, but without dist_reduce_fx='cat' every process "
+                        "must have the same number."
                     )
             elif has_tensors.any():
                 setattr(self, name, [self._align_list(name, forms[has_tensors, 1:])])
@@ -296,8 +295,9 @@ class StatefulMetric(TorchMetric):
         """Write the type, the number of dimensions and the shape of a tensor into a row."""
         if tensor.dtype not in _DTYPES or tensor.ndim > _MAX_DIMENSIONS:
             raise SettingError(
-                f"{self.title} cannot be gathered: its list {name!r} holds "
-                f"{tensor.ndim}-dimensional {tensor.dtype}."
+                f"{self.title} cannot be synchronized: its list {name!r} contains a tensor of "
+                f"{tensor.dtype} with {tensor.ndim} dimensions; expected real numbers, and at most "
+                f"{_MAX_DIMENSIONS} dimensions."
             )
         row[0], row[1] = _DTYPES.index(tensor.dtype), tensor.ndim
         row[2 : 2 + tensor.ndim] = torch.tensor(tensor.shape)
@@ -308,8 +308,9 @@ class StatefulMetric(TorchMetric):
         shapes = {tuple(form[3 : 2 + form[1]]) for form in forms.tolist()}
         if len(shapes) > 1:
             raise SettingError(
-                f"{self.title} cannot be gathered: its list {name!r} holds tensors of different "
-                f"shapes beyond the first dimension, {' and '.join(map(str, sorted(shapes)))}."
+                f"{self.title} cannot be synchronized: the tensors in its list {name!r} have "
+                f"different shapes, {' and '.join(map(str, sorted(shapes)))} after the first "
+                "dimension; use the same shape in all processes."
             )
         dtypes = [_DTYPES[number] for number in forms[:, 0].tolist()]
         dtype = functools.reduce(torch.promote_types, dtypes)
@@ -339,7 +340,7 @@ class StatefulMetric(TorchMetric):
         value = self.compute() if val is None else val
         if isinstance(value, Sequence) and len(value) == 0:
             raise InputError(
-                f"{self.title} has no value to plot; give one value, or a sequence of them."
+                f"{self.title} has no value to plot; give a value, or a sequence of values."
             )
         is_sequence = isinstance(value, Sequence)
         tensors = [_as_tensors(one) for one in value] if is_sequence else _as_tensors(value)

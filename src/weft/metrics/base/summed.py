@@ -95,8 +95,8 @@ class SummedMetric(ArithmeticOperators):
         declared = tuple(one for one in vars(self).values() if isinstance(one, Accumulator))
         if not declared:
             raise SettingError(
-                f"{type(self).__name__} has no accumulator; set some in its constructor, such as "
-                "self.hits = weft.UserSum(self.count_hits)."
+                f"{type(self).__name__} has no accumulator; set at least one in its constructor, "
+                "such as self.hits = weft.UserSum(self.count_hits)."
             )
         return declared
 
@@ -153,7 +153,7 @@ class SummedMetric(ArithmeticOperators):
             if size != batch.truth.num_items:
                 raise InputError(
                     f"preds has {batch.truth.num_items} items, but {type(self).__name__} was made "
-                    f"for {size}; give one column per item."
+                    f"for {size} items; give one column per item."
                 )
         for name, size in self._user_counts.items():
             check_users(batch.users, size, name)

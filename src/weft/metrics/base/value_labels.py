@@ -34,9 +34,9 @@ def read_values(metric: BaseMetric, value: Any, method: str) -> LabelledValues:
     labels = metric.value_labels
     if tensor.ndim == 1 and labels is not None and len(labels) == len(tensor):
         return _read_mapping(dict(zip(labels, tensor.unbind())), source)
-    fix = "Return a dict, or a vector with the class attribute value_labels, a label per entry"
+    fix = "Return a dict, or set the class attribute value_labels to one label per vector entry"
     if labels is not None:
-        fix = f"value_labels has {len(labels)} labels, one for each entry of a vector"
+        fix = f"For the {len(labels)} labels of value_labels, return a vector with one entry each"
     raise SettingError(
         f"{source} returned a tensor of shape {list(tensor.shape)}; expected one number, or a dict "
         f"{{label: number}}. {fix}."
@@ -62,7 +62,10 @@ def _read_mapping(values: Mapping[Any, Any], source: str) -> LabelledValues:
             )
         labelled[labels] = number.reshape(())
     if len({tuple(map(str, labels)) for labels in labelled}) < len(labelled):
-        raise SettingError(f"{source} returned two labels with the same text: {list(values)!r}.")
+        raise SettingError(
+            f"{source} returned two labels with the same text: {list(values)!r}; use different "
+            "labels."
+        )
     return labelled
 
 

@@ -60,8 +60,8 @@ class _IntraList(UserAverageTopKMetric):
         if isinstance(self._data, Train) and self._data.is_partial:
             raise SettingError(
                 f"{type(self).__name__}(distance=cooccurrence) needs the train interactions of all "
-                "users at once, and a partition has those of its own users; choose another "
-                "distance, or evaluate without an engine."
+                "users, but a partition has only those of its users; choose another distance, or "
+                "evaluate without an engine."
             )
 
     def needed_inputs(self) -> Set[str]:

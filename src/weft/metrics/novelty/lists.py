@@ -30,7 +30,7 @@ class _ListNovelty(UserAverageTopKMetric):
     higher_is_better = True
     is_exposure_metric = True
     bounds: Bounds = (0.0, None)
-    undefined = "train is empty, or no list has an item that counts"
+    undefined = "train is empty, or no list has an item with a novelty"
     reference = _ZHOU
 
     def __init__(
@@ -199,7 +199,7 @@ class Surprisal(_ListNovelty):
     """
 
     bounds: Bounds = (0.0, 1.0)
-    undefined = "train has fewer than two users, or no list has an item that counts"
+    undefined = "train has fewer than two users, or no list has an item with a novelty"
 
     def __init__(self, k: int, *, denominator: str = "k", **settings: Any) -> None:
         super().__init__(k, denominator=denominator, **settings)

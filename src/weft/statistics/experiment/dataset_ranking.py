@@ -226,7 +226,7 @@ def _read_values(summary: pl.DataFrame) -> tuple[list[str], list[str], Floats]:
         if math.isnan(means.get(pair, math.nan)):
             raise InputError(
                 f"{pair[1]} has no value on the data set {pair[0]!r}; ranks need every model on "
-                "every data set. Add its runs, or leave out the model or the data set."
+                "every data set. Add its runs, or remove the model or the data set."
             )
     if len(models) < 2 or len(datasets) < 2:
         raise InputError(

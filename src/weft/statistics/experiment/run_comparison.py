@@ -120,7 +120,7 @@ class RunTestSettings:
             raise SettingError(f"{setting_ref('alpha', self.alpha)}; it must be between 0 and 1.")
         if self.test_ratio is not None and check_float("test_ratio", self.test_ratio) < 0:
             raise SettingError(
-                f"{setting_ref('test_ratio', self.test_ratio)}; it must be a number from 0 up."
+                f"{setting_ref('test_ratio', self.test_ratio)}; it must be a number of at least 0."
             )
 
     @property

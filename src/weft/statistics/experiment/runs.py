@@ -240,7 +240,7 @@ class Experiment:
     def _check_model(self, model: str) -> None:
         if model not in self.models:
             raise SettingError(
-                f"{setting_ref('baseline', model)} is no model of the experiment, which has: "
+                f"{setting_ref('baseline', model)} is not a model of the experiment, which has: "
                 f"{', '.join(self.models)}."
             )
 

@@ -49,8 +49,8 @@ class RankFormulas:
                 is_sum and formula.family == "accuracy" and isinstance(formula, UserMeanMetric)
             ):
                 raise SettingError(
-                    f"{spec} is not known from ranks alone: choose metrics that add up over the "
-                    "relevant items of a user, AUC, GAUC, HitRate, MAP, MAR, MRR, nDCG, Precision "
+                    f"{spec} cannot be computed from ranks; choose a metric that is a sum over the "
+                    "relevant items of a user: AUC, GAUC, HitRate, MAP, MAR, MRR, nDCG, Precision "
                     "or Recall."
                 )
             formulas[spec] = formula

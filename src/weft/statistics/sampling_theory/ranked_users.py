@@ -36,15 +36,18 @@ class RankedUsers:
             )
         sizes = np.broadcast_to(sizes, counts.shape).astype(np.int64)
         if len(counts) == 0 or counts.sum() == 0:
-            raise InputError(f"{source} hold no rank; give one for each user, or a list for each.")
+            raise InputError(
+                f"{source} are empty; give one rank for each user, or a list of ranks for each "
+                "user."
+            )
         flat = np.concatenate(rows)
         owners = np.repeat(np.arange(len(counts)), counts)
         flat = flat[np.lexsort((flat, owners))]
         is_wrong = (flat < 1) | (flat > sizes[owners])
         if is_wrong.any():
             raise InputError(
-                f"{source} hold {flat[is_wrong][0]}; ranks are whole numbers from 1 to num_items, "
-                f"which is {sizes[owners][is_wrong][0]} there."
+                f"{source} contain {flat[is_wrong][0]}; ranks are integers from 1 to num_items, "
+                f"which is {sizes[owners][is_wrong][0]} for this user."
             )
         if ((flat[1:] == flat[:-1]) & (owners[1:] == owners[:-1])).any():
             raise InputError(
@@ -72,7 +75,7 @@ def _read_rows(ranks: Any, source: str) -> list[Integers]:
     ):
         raise InputError(
             f"{source} are a {type(ranks).__name__}; give one rank for each user, or a list of "
-            "ranks for each."
+            "ranks for each user."
         )
     check_unmasked(ranks, source, "give the rank of every user")
     rows = [np.atleast_1d(read_array(row, source)) for row in ranks]
@@ -80,7 +83,7 @@ def _read_rows(ranks: Any, source: str) -> list[Integers]:
 
 
 def _check_row(row: NDArray[Any], source: str) -> Integers:
-    """Return the ranks of a user. Raises `InputError` if they are no whole numbers."""
+    """Return the ranks of a user. Raises `InputError` if they are not integers."""
     if row.ndim != 1 or (row.dtype.kind not in "iu" and len(row)):
-        raise InputError(f"{source} hold {row.tolist()!r}; ranks are whole numbers from 1 up.")
+        raise InputError(f"{source} contain {row.tolist()!r}; ranks are integers of at least 1.")
     return row.astype(np.int64)
