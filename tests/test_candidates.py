@@ -625,7 +625,7 @@ def test_evaluator_rejects_wrong_candidates():
     preds, items = torch.rand(2, 2), torch.tensor([[0, 3], [1, -1]])
     evaluator = weft.Evaluator(["MRR@1"], num_items=4)
     for wrong, message in (
-        (items[:, :1], r"items has shape \[2, 1\], but preds \[2, 2\]"),
+        (items[:, :1], r"items has shape \[2, 1\], but preds has shape \[2, 2\]"),
         (items.float(), "items has the type torch.float32; expected integer item numbers"),
         (items + 1, "items has 4; item numbers range from 0 to 3"),
         (items - 2, "items has -2; item numbers range from 0 to 3"),

@@ -1315,7 +1315,7 @@ def test_rejects_modules_that_cannot_be_imported(folder, registered):
         "cannot be imported: ZeroDivisionError: division by zero (line 2 of ",
         "cannot be imported: SyntaxError: ",
         "a metric named 'nDCG' is already registered",
-        "evaluation.custom_modules[6]: got 5, expected a text.",
+        "evaluation.custom_modules[6]: got 5, expected a string.",
         "3:13: evaluation.metrics[0]: there is no metric named 'Mine'.",
     ]
     assert len(lines) == len(expected)

@@ -455,7 +455,7 @@ TRUTH_ERRORS = [
         "ratings of text",
         two(frame(rating=["good", "bad"])),
         InputError,
-        ["'rating' holds String", "must be numbers"],
+        ["'rating' has the type String", "must be numbers"],
     ),
     (
         "ratings of text in a dict",
@@ -955,7 +955,7 @@ UPDATE_ERRORS = [
         "user_indices negative",
         up(users=torch.tensor([-3, 1]), **TRAINED),
         InputError,
-        ["user_indices holds -3", "0 to 1"],
+        ["user_indices contains -3", "0 to 1"],
     ),
     (
         "train without user_indices",

@@ -949,11 +949,11 @@ def author(**body):
 MISTAKES = {
     "wrong shape": (
         lambda: author(compute_scores=lambda s, p, t, rel, **_: rel),
-        r"Mistaken.compute_scores gave \[20, 4\]; expected.*\[20\]",
+        r"Mistaken.compute_scores returned a tensor of shape \[20, 4\]; expected.*\[20\]",
     ),
     "no tensor": (
         lambda: author(compute_scores=lambda s, p, t, rel, **_: 0.5),
-        "gave float; expected a tensor",
+        "returned a float; expected a tensor",
     ),
     "no method": (author, "Mistaken must define compute_scores"),
     "no update": (

@@ -884,11 +884,11 @@ def test_rejects_broken_parquet(tmp_path):
     for frame, says in (
         (
             LISTS.with_columns(score=pl.lit("high")),
-            "'score' holds String .row 0: 'high'.; a score must be a number",
+            "'score' has the type String .row 0: 'high'.; a score must be a number",
         ),
         (
             LISTS.with_columns(user=pl.lit(1.5)),
-            "'user' holds Float64; user ids are integers or strings",
+            "'user' has the type Float64; user ids are integers or strings",
         ),
         (
             LISTS.with_columns(pl.when(pl.col("item") != "oat").then("item").alias("item")),

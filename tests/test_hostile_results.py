@@ -72,12 +72,12 @@ def test_odd_results_give_a_result_or_an_error_of_weft(seeds, saved, tmp_path):
 
 WRONG = {
     "counts": ({"counts": {"users": "many"}}, r"counts\['users'\] is 'many'"),
-    "notes": ({"notes": [3]}, "notes is 3; expected a text"),
-    "name": ({"name": None}, "name is None; expected a text"),
+    "notes": ({"notes": [3]}, "notes is 3; expected a string"),
+    "name": ({"name": None}, "name is None; expected a string"),
     "settings": ({"settings": []}, "settings is a list of 0; expected fields by name"),
     "provenance": ({"provenance": {"ids": 2}}, r"provenance\['ids'\] is 2"),
-    "digests": ({"digests": {"per_user": 1}}, "digests is 1; expected a text"),
-    "slices": ({"slices": [{"slice": 1}]}, r"slices\[0\]\['slice'\] is 1; expected a text"),
+    "digests": ({"digests": {"per_user": 1}}, "digests is 1; expected a string"),
+    "slices": ({"slices": [{"slice": 1}]}, r"slices\[0\]\['slice'\] is 1; expected a string"),
     "exposure": ({"exposure": [{"k": "x"}]}, r"exposure\[0\]\['k'\] is 'x'"),
     "popularity": ({"popularity": 7}, "popularity is 7; expected a list"),
 }

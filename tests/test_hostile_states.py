@@ -286,7 +286,7 @@ WILD = {
     "flags": (("state", "has_lists"), lambda _: 1, "has_lists is 1; expected True or False"),
     "an unknown field": (("state",), lambda state: state | {"more": 1}, r"state\['more'\] is 1"),
     "a setting": (("settings", "bootstrap"), lambda _: "many", "bootstrap"),
-    "a metric": (("settings", "metrics"), lambda _: [3], r"metrics\[0\] is 3; expected a text"),
+    "a metric": (("settings", "metrics"), lambda _: [3], r"metrics\[0\] is 3; expected a string"),
     "too many items": (("settings", "num_items"), lambda _: 2**62, "train is for 9 items"),
 }
 

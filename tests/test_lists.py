@@ -870,7 +870,7 @@ REFUSED = {
     "ranks in words": (
         {"source": frame(rank=["a", "b", "c"])},
         InputError,
-        ["the column 'rank' holds String; ranks must be numbers"],
+        ["the column 'rank' has the type String; ranks must be numbers"],
     ),
     "NaN": (
         {"source": frame(score=[1.0, math.nan, 2.0])},
@@ -887,7 +887,7 @@ REFUSED = {
     "scores in words": (
         {"source": frame(score=["a", "b", "c"])},
         InputError,
-        ["'score' holds String; scores must be numbers"],
+        ["'score' has the type String; scores must be numbers"],
     ),
     "a score in words": ({"source": {1: {10: "good"}}}, InputError, ["score 'good'", "numbers"]),
     "large integers": (

@@ -841,7 +841,7 @@ def test_rejects_sampled_ranks_that_no_ranks_explain():
         ({"A": [1]}, {}, "give {name: ranks, ...} of two or more"),
         ([[1], [2]], {}, "give {name: ranks, ...} of two or more"),
         ({"A": [1], "B": [1, 2]}, {}, r"different numbers of users: \[1, 2\]"),
-        ({"A": [1], "B": [99]}, {}, "the ranks of B hold 99"),
+        ({"A": [1], "B": [99]}, {}, "the ranks of B contain 99"),
         (
             {"A": [1], "B": [2]},
             {"confidence": 1},
@@ -860,7 +860,7 @@ def test_rejects_wrong_comparisons(models, settings, message):
     ("models", "settings", "message"),
     [
         ({"A": [1]}, {}, "give {name: ranks, ...} of two or more"),
-        ({"A": [1], "B": [9]}, {}, "the positions of B hold 9"),
+        ({"A": [1], "B": [9]}, {}, "the positions of B contain 9"),
         ({"A": [[1, 2]], "B": [[1, 3]]}, {}, "several relevant items per user"),
         ({"A": [1], "B": [2]}, {"num_items": [5]}, "num_items="),
         ({"A": [1], "B": [1]}, {"num_items": 1}, "leaves no negative to sample"),

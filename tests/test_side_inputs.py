@@ -300,7 +300,7 @@ def test_states_keep_inputs(tmp_path):
     paths.append(weft.save_state(other, tmp_path / "other.state"))
     with pytest.raises(SettingError, match="differ in price"):
         weft.merge_states(paths)
-    with pytest.raises(SettingError, match="another price"):
+    with pytest.raises(SettingError, match="a different price"):
         ListRevenue(K, price=PRICES).merge_state(ListRevenue(K, price=[1.0] * ITEMS))
 
 

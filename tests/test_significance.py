@@ -1084,7 +1084,11 @@ TWO = [result("a", [1, 2]), result("b", [1, 2])]
         (TWO, {"alpha": "0.05"}, "between 0 and 1"),
         (TWO, {"family": "tests"}, "Did you mean 'test'"),
         (TWO, {"alternative": "bigger"}, "'greater'"),
-        (TWO, {"alternative": "less", "tests": ["sign", "kruskal"]}, "has no direction"),
+        (
+            TWO,
+            {"alternative": "less", "tests": ["sign", "kruskal"]},
+            "tests='kruskal' is always two-sided, but the setting is alternative='less'",
+        ),
         (TWO, {"resamples": 0}, "integer of at least 1"),
         (TWO, {"seed": -1}, "integer of at least 0"),
         (TWO, {"metrics": ["MAP@5"]}, "cannot be compared"),

@@ -103,7 +103,7 @@ def _is_column(value: Any) -> bool:
 
 Bool = Annotated[setting_rules.Bool, BeforeValidator(read_bool)]
 PositiveInt = Annotated[int, Field(ge=1), checked(check_int)]
-Text = Annotated[str, expect(is_text, "a text")]
+Text = Annotated[str, expect(is_text, "a string")]
 _Columns = Annotated[
     dict[
         Annotated[str, BeforeValidator(_role)],
