@@ -83,13 +83,14 @@ def demo(tmp_path_factory):
 def test_demo_prints_a_table_and_writes_results(demo):
     folder, done = demo
     for word in (
-        "popularity",
-        "item_knn",
-        "factors",
+        "pop",
+        "knn",
+        "als",
         "nDCG@10",
         "GAUC",
         "├●┤",
-        "95% intervals over users",
+        "95% interval over users",
+        "als (matrix",
         "seen items are",
     ):
         assert word in done.stdout
@@ -105,7 +106,7 @@ def test_demo_prints_a_table_and_writes_results(demo):
         and len(done.stdout.splitlines()) < 90
     )
     results = {path.stem: weft.load_result(path) for path in (folder / "weft-demo").glob("*.json")}
-    assert set(results) == {"popularity", "item_knn", "factors"}
+    assert set(results) == {"pop", "knn", "als"}
     for result in results.values():
         assert result.counts["evaluated_users"] == 1000
         assert result.per_user is not None and len(result.per_user) == 1000
@@ -130,8 +131,8 @@ def test_demo_prints_a_table_and_writes_results(demo):
             )
             == 7
         )
-    assert results["item_knn"]["nDCG@10"] > 1.2 * results["popularity"]["nDCG@10"]
-    assert any("equal scores" in note for note in results["popularity"].notes)
+    assert results["knn"]["nDCG@10"] > 1.2 * results["pop"]["nDCG@10"]
+    assert any("equal scores" in note for note in results["pop"].notes)
 
 
 @pytest.mark.slow
@@ -141,9 +142,9 @@ def test_demo_writes_its_data(demo):
     assert len(read["train"]) + len(read["test"]) == len(read["ratings"])
     assert read["users"].columns == ["user", "gender", "age_group"]
     assert len(read["items"]) == 1700 and "|" in "".join(read["items"]["genres"])
-    for file, model in {"als": "factors", "knn": "item_knn", "pop": "popularity"}.items():
+    for model in ("als", "knn", "pop"):
         result = weft.evaluate(
-            folder / f"{file}.csv",
+            folder / f"{model}.csv",
             folder / "test.csv",
             metrics=["nDCG", "Recall"],
             top_k=[5, 20],
@@ -156,7 +157,7 @@ def test_demo_writes_its_data(demo):
 def test_demo_is_deterministic(demo, tmp_path, call):
     folder, _ = demo
     call("demo", "--out", "again", cwd=tmp_path)
-    for name in ("popularity", "item_knn", "factors"):
+    for name in ("pop", "knn", "als"):
         first, second = (
             json.loads((where / f"{name}.json").read_text())
             for where in (folder / "weft-demo", tmp_path / "again")
@@ -174,15 +175,13 @@ def test_demo_suggests_commands_that_work(demo, call):
         call(*command[1:], cwd=folder).stdout for command in commands
     )
     assert "By gender" in evaluated and "als" in evaluated
-    assert (
-        "item_knn against factors" in comparison and "nDCG@10" in comparison and "*" in comparison
-    )
+    assert "\nals - knn\n" in comparison and "nDCG@10" in comparison and "*" in comparison
     assert "trec_eval" in explanation and "0.4258" in explanation and "0.5639" in explanation
 
 
 def test_tables_fit_80_columns(demo, call):
     folder, done = demo
-    files = [f"weft-demo/{name}.json" for name in ("item_knn", "factors", "popularity")]
+    files = [f"weft-demo/{name}.json" for name in ("knn", "als", "pop")]
     two, three = (
         call("compare", *some, "-t", "paired_t", "-t", "kruskal", cwd=folder).stdout
         for some in (files[:2], files)
@@ -193,7 +192,7 @@ def test_tables_fit_80_columns(demo, call):
 
 def test_compare_takes_metrics_tests_and_corrections(demo, call):
     folder, _ = demo
-    files = [f"weft-demo/{name}.json" for name in ("popularity", "item_knn", "factors")]
+    files = [f"weft-demo/{name}.json" for name in ("pop", "knn", "als")]
     done = call(
         "compare", *files, "-m", "ndcg@10", "-t", "wilcoxon", "--correction", "fdr", cwd=folder
     )
@@ -202,16 +201,16 @@ def test_compare_takes_metrics_tests_and_corrections(demo, call):
     )  # the means with letters, and three pairs
     verdict = done.stdout.partition("\n\n")[0].replace("\n", " ")
     assert verdict.startswith(
-        "nDCG@10: factors leads with 0.229 (95% interval 0.219 to 0.239), 0.0486 (27%) above "
-        "item_knn; "
+        "nDCG@10: als leads with 0.229 (95% interval 0.219 to 0.239), 0.0486 (27%) above knn; "
     )
     assert verdict.endswith(
         "(Wilcoxon's signed-rank test, p < 0.001 after Benjamini and Hochberg's correction over "
         "the 3 pairs of models on this metric)."
     )
     assert (
-        "wilcoxon, p-values adjusted by fdr over the pairs of models of each metric, alpha = 0.05; "
-        "* best; models that share a letter" in done.stdout.replace("\n", " ")
+        "Wilcoxon's signed-rank test, p-values adjusted by Benjamini and Hochberg's correction "
+        "over the 3 pairs of models on each metric, alpha = 0.05; 1,000 users  Values of all models: * "
+        "best; models that share a letter" in done.stdout.replace("\n", " ")
     )
     more = [
         "-t",
@@ -228,10 +227,10 @@ def test_compare_takes_metrics_tests_and_corrections(demo, call):
     ]
     done = call("compare", *files, *more, cwd=folder)
     assert (
-        "sign, greater, p-values adjusted by holm over the metrics of each pair of models, alpha "
-        "= 0.1"
+        "Sign test, one-sided (greater), p-values adjusted by Holm's correction over the 2 metrics "
+        "of each pair of models, alpha = 0.1"
         in done.stdout.replace("\n", " ")
-        and "against" not in done.stdout
+        and "pop - knn" not in done.stdout
     )
     done = call(
         "compare",
@@ -251,7 +250,7 @@ def test_compare_takes_metrics_tests_and_corrections(demo, call):
 
 def test_compare_writes_its_output_to_a_file(demo, call, tmp_path):
     folder, _ = demo
-    files = [f"weft-demo/{name}.json" for name in ("popularity", "item_knn", "factors")]
+    files = [f"weft-demo/{name}.json" for name in ("pop", "knn", "als")]
     done = call(
         "compare",
         *files,
@@ -265,16 +264,16 @@ def test_compare_writes_its_output_to_a_file(demo, call, tmp_path):
     assert (tmp_path / "new" / "c.tex").read_text() == done.stdout and "Written" in done.stderr
     done = call("compare", *files, "--out", str(tmp_path / "c.json"), cwd=folder)
     assert json.loads((tmp_path / "c.json").read_text())["models"] == [
-        "popularity",
-        "item_knn",
-        "factors",
+        "pop",
+        "knn",
+        "als",
     ]
-    assert "Written" in done.stdout and "against" in done.stdout
+    assert "Written" in done.stdout and "\npop - knn\n" in done.stdout
 
 
 def test_compare_prints_only_the_requested_format(demo, call):
     folder, _ = demo
-    files = ["weft-demo/item_knn.json", "weft-demo/factors.json"]
+    files = ["weft-demo/knn.json", "weft-demo/als.json"]
     printed = {
         form: call("compare", *files, "-f", form, cwd=folder)
         for form in ("json", "csv", "markdown", "latex")
@@ -286,7 +285,7 @@ def test_compare_prints_only_the_requested_format(demo, call):
     ] and table.columns == list(rows[0])
     assert (
         printed["markdown"].stdout.count("\n| ") == len(rows) + 1
-        and printed["latex"].stdout.count("item\\_knn") == 1
+        and printed["latex"].stdout.count("knn &") == 1
     )
     for form, done in printed.items():
         assert "not compared" in done.stderr and ("not compared" in done.stdout) == (
@@ -300,34 +299,34 @@ def test_compare_prints_only_the_requested_format(demo, call):
         (["metrics", "nDGC"], "Did you mean 'nDCG'?"),
         (["metrics", "foo bar"], "no metric named 'foo bar'"),
         (["compare", "a.json", "b.json"], "a.json: there is no such file"),
-        (["compare", "weft-demo/factors.json"], "at least two results"),
+        (["compare", "weft-demo/als.json"], "at least two results"),
         (
-            ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "-m", "nDCG@7"],
-            "not every result has it",
+            ["compare", "weft-demo/als.json", "weft-demo/knn.json", "-m", "nDCG@7"],
+            "'nDCG@7' was not evaluated for 'als'",
         ),
         (
-            ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--correction", "hol"],
+            ["compare", "weft-demo/als.json", "weft-demo/knn.json", "--correction", "hol"],
             "Did you mean 'holm'?",
         ),
         (
-            ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "-f", "xml"],
+            ["compare", "weft-demo/als.json", "weft-demo/knn.json", "-f", "xml"],
             "--format xml is not known",
         ),
         (
-            ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--out", "c.html"],
+            ["compare", "weft-demo/als.json", "weft-demo/knn.json", "--out", "c.html"],
             "--out c.html: give a name that ends in",
         ),
         (
-            ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--family", "tests"],
+            ["compare", "weft-demo/als.json", "weft-demo/knn.json", "--family", "tests"],
             "Did you mean 'test'?",
         ),
         (
-            ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--resamples", "0"],
+            ["compare", "weft-demo/als.json", "weft-demo/knn.json", "--resamples", "0"],
             "--resamples 0; it must be",
         ),
         (
-            ["demo", "--out", "weft-demo/factors.json"],
-            "--out weft-demo/factors.json: weft-demo/factors.json is a file; give a folder.",
+            ["demo", "--out", "weft-demo/als.json"],
+            "--out weft-demo/als.json: weft-demo/als.json is a file; give a folder.",
         ),
     ],
 )
@@ -656,7 +655,7 @@ def test_out_writes_results_and_a_summary(folder, call):
         ("good", "nDCG", "2"),
     ]
     compared = call("compare", "new/results/good.json", "new/results/poor.json", cwd=folder)
-    assert "good against poor" in compared.stdout
+    assert "good - poor" in compared.stdout
 
 
 def test_writes_no_parquet_without_per_user(folder, call):
@@ -1088,10 +1087,7 @@ def test_spark_writes_its_values_per_user(folder, call, engines):
         assert (
             there.per_user.equals(here.per_user.sort("user")) and there["nDCG@2"] == here["nDCG@2"]
         )
-    assert (
-        "good against poor"
-        in call("compare", "there/good.json", "there/poor.json", cwd=folder).stdout
-    )
+    assert "good - poor" in call("compare", "there/good.json", "there/poor.json", cwd=folder).stdout
     # Never over those of another run, unless that is wanted.
     engines.clear()
     again = [*BRIEF, "--engine", "spark", "--out", "there", "--per-user"]
@@ -1139,10 +1135,7 @@ def test_significance_tests_collect_the_values_of_spark(folder, call, engines):
         text % "save_per_user: true, stat_significance: {paired_t_test: true}"
     )
     done = call("evaluate", "run.yaml", "--out", "there", cwd=folder)
-    assert (
-        "good against poor" in done.stdout
-        and (folder / "there" / "good.per_user.parquet").is_file()
-    )
+    assert "good - poor" in done.stdout and (folder / "there" / "good.per_user.parquet").is_file()
     (folder / "run.yaml").write_text(text % "save_per_user: true")
     assert all(
         result.per_user is not None for result in config_run.run(load(folder / "run.yaml"))
@@ -1375,7 +1368,7 @@ def is_tidy(text, width=80):
 def test_piped_output_has_80_columns_and_no_colours(demo, call, monkeypatch):
     folder, shown = demo
     assert is_tidy(shown.stdout)
-    files = [f"weft-demo/{name}.json" for name in ("popularity", "item_knn", "factors")]
+    files = [f"weft-demo/{name}.json" for name in ("pop", "knn", "als")]
     for command in (
         ("compare", *files),
         ("compare", *files[:2], "-t", "kruskal"),
@@ -1593,8 +1586,7 @@ def test_checks_the_report_extra_first(folder, call, monkeypatch, package):
 
 def test_demo_without_the_extra_explains_how_to_install_it(demo, call, monkeypatch, tmp_path):
     found = [
-        weft.load_result(demo[0] / "weft-demo" / f"{name}.json")
-        for name in ("popularity", "item_knn", "factors")
+        weft.load_result(demo[0] / "weft-demo" / f"{name}.json") for name in ("pop", "knn", "als")
     ]
     monkeypatch.setattr("weft.cli.demo.demonstration.run", lambda step: found)
     monkeypatch.setitem(sys.modules, "altair", None)

@@ -25,8 +25,6 @@ from weft.cli.options import (
 from weft.cli.output import (
     check_report,
     open_console,
-    print_comparison,
-    print_comparison_notes,
     print_written,
     render_report,
 )
@@ -170,10 +168,12 @@ def _print(
     console: Console, comparison: Comparison, format_: str, *, pairs: bool | None, guard_csv: bool
 ) -> None:
     """Print the comparison, with a hint to pairs that the table does not show."""
+    from weft.report.terminal import print_comparison, print_comparison_notes
+
     if format_ == "table":
         print_comparison(console, comparison, pairs=pairs)
         if pairs is None and len(comparison.results) > 3:
-            console.print("Every pair: --pairs, or --format csv.", style="dim")
+            console.print("\nFor a table of each pair of models, use --pairs.", style="dim")
     else:
         print_text(comparison.to_text(format_, pairs=bool(pairs), guard_formulas=guard_csv))
         print_comparison_notes(console, comparison)

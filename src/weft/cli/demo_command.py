@@ -31,9 +31,11 @@ def demo(
 ) -> None:
     """Evaluate three recommenders on an embedded data set.
 
-    Prints a table and writes the results as JSON, an HTML report, and the data as files: train.csv,
-    test.csv, users.csv, items.csv, and the recommendation lists als.csv, knn.csv and pop.csv. It
-    needs no files and no network. The report needs an extra: pip install 'weft\\[report]'.
+    The recommenders are pop (popularity), knn (item-based nearest neighbours) and als (matrix
+    factorization by alternating least squares). The command prints a table and writes the results
+    (als.json, ...), an HTML report, and the data as files: train.csv, test.csv, users.csv,
+    items.csv, and the recommendation lists als.csv, knn.csv and pop.csv. It needs no files and no
+    network. The report needs an extra: pip install 'weft\\[report]'.
 
     Examples:
 
@@ -54,10 +56,13 @@ def demo(
     page, missing_extra = _render_report(results, out)
     files = save_results(results, out, report=page | inputs)
     console = open_console()
-    print_results(console, [demonstration.shorten_result(result) for result in results])
+    models = ", ".join(f"{name} ({about})" for name, about in demonstration.MODELS.items())
+    console.print(paragraph(f"Models: {models}.", console.width))
+    shown = [demonstration.shorten_result(result) for result in results]
+    print_results(console, shown, numbers=f"{out / 'summary.csv'}")
     cutoffs = ", ".join(str(k) for k in demonstration.TOP_K if k != demonstration.SHOWN_CUTOFF)
     console.print(
-        f"Not shown: the cut-offs {cutoffs}, and values by groups of users and of items.",
+        f"\nNot shown: the cut-offs {cutoffs}, and values by groups of users and of items.",
         style="dim",
         highlight=False,
     )
@@ -79,7 +84,7 @@ def _next_commands(folder: Path, files: Sequence[Path]) -> list[str]:
     lists = f"--recs {folder / 'als.csv'} --recs {folder / 'pop.csv'}"
     groups = f"--slice gender={folder / 'users.csv'}:gender"
     return [
-        f"weft compare {files[1]} {files[2]} -m nDCG@10,EPC@10",
+        f"weft compare {files[2]} {files[1]} -m nDCG@10,EPC@10",
         "weft metrics MAP --profiles",
         f"weft evaluate {lists} \\\n    --truth {folder / 'test.csv'} {groups}",
     ]

@@ -37,7 +37,6 @@ from weft.cli.output import (
     check_folder,
     check_report,
     open_console,
-    print_comparison,
     print_counts_and_notes,
     print_gates,
     print_results,
@@ -147,6 +146,8 @@ def _print_outcome(console: Console, outcome: RunOutcome, format_: str, *, guard
         formatters = FORMATTERS | {"csv": partial(to_csv, guard_formulas=guard_csv)}
         print_text(formatters[format_](outcome.results))
         sys.stdout.flush()
+    from weft.report.terminal import print_comparison
+
     for comparison in outcome.comparisons:
         console.print()
         print_comparison(console, comparison)

@@ -40,18 +40,20 @@ def unwrap_paragraphs(text: str) -> str:
 
 @contextmanager
 def _stated_defaults(parameters: Sequence[Any]) -> Iterator[None]:
-    """Make stated defaults those of the parameters: typer puts stated ones in parentheses."""
-    stated = [
-        one for one in parameters if isinstance(one.show_default, str) and not one.secondary_opts
-    ]
-    defaults = [(one, one.default, one.show_default) for one in stated]
+    """Make stated defaults those of the parameters: typer puts stated ones in parentheses.
+
+    Of a pair of flags, typer would show one of them as the default.
+    """
+    stated = [one for one in parameters if isinstance(one.show_default, str)]
+    changed = ("default", "show_default", "is_bool_flag")
+    originals = [[getattr(one, name, None) for name in changed] for one in stated]
     try:
         for one in stated:
-            one.default, one.show_default = one.show_default, True
+            one.default, one.show_default, one.is_bool_flag = one.show_default, True, False
         yield
     finally:
-        for one, default, show_default in defaults:
-            one.default, one.show_default = default, show_default
+        for one, values in zip(stated, originals):
+            one.default, one.show_default, one.is_bool_flag = values
 
 
 def hide_switch_types(parameters: list[Any]) -> list[Any]:

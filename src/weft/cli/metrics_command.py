@@ -71,6 +71,9 @@ def metrics(
 ) -> None:
     """List the metrics, search for metrics, or explain one.
 
+    Without a name, all metrics are listed. The name of a metric shows its definition; other text
+    lists the metrics that it describes.
+
     Examples:
 
     \b

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from weft.config.gates import GateOutcome
     from weft.evaluation.result import Result
     from weft.report.context import ReportContext
-    from weft.statistics import Comparison
 
 
 def open_console(*, stderr: bool = False) -> Console:
@@ -69,13 +68,20 @@ def show_progress(total: int | None) -> Iterator[Callable[[str], None]]:
 # --------------------------------------------------------------------------------------------------
 
 
-def print_results(console: Console, results: Sequence[Result]) -> None:
-    """Print counts, the table of values, tables of slices, and notes."""
+def print_results(
+    console: Console, results: Sequence[Result], *, numbers: str = "--format csv"
+) -> None:
+    """Print counts, the table of values, tables of slices, and notes.
+
+    `numbers` is that of `results_tables`.
+    """
     from weft.report.terminal import (
         console_symbols,
         counts_line,
         note_lines,
         paragraph,
+        print_notes,
+        print_tables,
         results_tables,
         slice_tables,
     )
@@ -83,66 +89,23 @@ def print_results(console: Console, results: Sequence[Result]) -> None:
     signs = console_symbols(console)
     console.print(paragraph(counts_line(results), console.width))
     console.print()
-    legend, tables = results_tables(results, console.width, signs)
+    legend, tables = results_tables(results, console.width, signs, numbers=numbers)
     if legend:
         console.print(paragraph(legend, console.width, "italic"))
-    _print_tables(console, tables)
+    print_tables(console, tables)
     for title, table in slice_tables(results, console.width, signs):
         console.print()
         console.print(paragraph(title, console.width, "italic"))
         console.print(table)
-    notes = note_lines(results)
-    if notes:
-        console.print()
-    for note in notes:
-        console.print(paragraph(note, console.width, "dim"))
+    print_notes(console, note_lines(results))
 
 
 def print_counts_and_notes(console: Console, results: Sequence[Result]) -> None:
     """Print counts and notes of results, for a table on another stream."""
-    from weft.report.terminal import counts_line, note_lines, paragraph
+    from weft.report.terminal import counts_line, note_lines, paragraph, print_notes
 
-    for line in (counts_line(results), *note_lines(results)):
-        console.print(paragraph(line, console.width, "dim"))
-
-
-def print_comparison(
-    console: Console, comparison: Comparison, *, pairs: bool | None = None
-) -> None:
-    """Print verdicts, tables, settings and notes. `pairs` is that of `comparison_tables`."""
-    from weft.report.terminal import (
-        comparison_tables,
-        comparison_verdicts,
-        console_symbols,
-        pairs_legend,
-        paragraph,
-    )
-
-    for verdict in comparison_verdicts(comparison):
-        sentence = paragraph(verdict.sentence, console.width)
-        sentence.stylize("bold", 0, len(verdict.metric))
-        console.print(sentence)
-        console.print()
-    blocks = comparison_tables(comparison, console.width, console_symbols(console), pairs=pairs)
-    for number, (title, tables) in enumerate(blocks):
-        if number:
-            console.print()
-        console.print(paragraph(title, console.width, "italic"))
-        _print_tables(console, tables)
-    console.print()
-    if any(" against " in title for title, _ in blocks):
-        console.print(paragraph(pairs_legend(comparison), console.width, "italic"))
-    print_comparison_notes(console, comparison)
-
-
-def print_comparison_notes(console: Console, comparison: Comparison) -> None:
-    """Print what accompanies the tables of a comparison: Pareto fronts, lists and notes."""
-    from weft.report.terminal import paragraph
-
-    for line in (*comparison.describe_fronts(), *comparison.describe_lists()):
-        console.print(paragraph(line, console.width))
-    for note in comparison.notes:
-        console.print(paragraph(note, console.width, "dim"))
+    console.print(paragraph(counts_line(results), console.width, "dim"))
+    print_notes(console, note_lines(results))
 
 
 def print_gates(console: Console, outcomes: Sequence[GateOutcome], notes: Iterable[str]) -> None:
@@ -162,14 +125,6 @@ def print_written(console: Console, written: Sequence[object]) -> None:
     """Print the files that were written, if any."""
     if written:
         console.print(f"\nWritten: {', '.join(map(str, written))}", soft_wrap=True, markup=False)
-
-
-def _print_tables(console: Console, tables: Iterable[Any]) -> None:
-    """Print tables with an empty line between them."""
-    for number, table in enumerate(tables):
-        if number:
-            console.print()
-        console.print(table)
 
 
 # --------------------------------------------------------------------------------------------------

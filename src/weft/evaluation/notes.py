@@ -205,15 +205,21 @@ def _list_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) ->
         if state.has_candidates:
             reason = "not among the candidates, or without a finite score"
         yield f"{unreachable:,} {relevant} cannot be recommended ({reason})"
-    for k in evaluator.metric_set.cutoffs:
-        if short := counts[f"short_lists@{k}"]:
-            yield f"{short:,} users have fewer than {k} recommended items"
-    for k in evaluator.metric_set.cutoffs:
-        if tied := counts[f"ties@{k}"]:
-            yield (
-                f"{tied:,} users have equal scores at positions {k} and {k + 1}: the tie rule "
-                f"{evaluator.rule.name!r} decides which items are in the top {k}"
-            )
+    cutoffs = evaluator.metric_set.cutoffs
+    short = {k: counts[f"short_lists@{k}"] for k in cutoffs if counts[f"short_lists@{k}"]}
+    if short:
+        (first, users), *others = short.items()
+        more = "".join(f", {number:,} fewer than {k}" for k, number in others)
+        yield f"{users:,} users have fewer than {first} recommended items{more}"
+    tied = {k: counts[f"ties@{k}"] for k in cutoffs if counts[f"ties@{k}"]}
+    if tied:
+        (first, users), *others = tied.items()
+        more = "".join(f", {number:,} at {k} and {k + 1}" for k, number in others)
+        yield (
+            f"{users:,} users have equal scores at positions {first} and {first + 1}{more}: the "
+            f"tie rule {evaluator.rule.name!r} decides which items are in the top "
+            f"{first if not others else 'k'}"
+        )
 
 
 def _label_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from altair import TopLevelMixin
 
+    from weft.statistics import Comparison
     from weft.statistics.experiment import DatasetRanking
 
 
@@ -42,6 +43,15 @@ class ReportMixin:
         from weft.report.context import ReportContext
 
         return figure(ReportContext.from_result(self), kind, **options).chart
+
+
+class ComparisonTextMixin:
+    """The text of `print(comparison)`."""
+
+    def __repr__(self: Comparison) -> str:  # type: ignore[misc]
+        from weft.report.terminal import comparison_text
+
+        return comparison_text(self)
 
 
 class RankPlotMixin:

@@ -298,7 +298,7 @@ def list_notes(named_results: Iterable[tuple[str, Result]]) -> list[str]:
             "the models have different catalogues, which changes metrics that depend on the number "
             "of items; give the same catalogue to all (items=, --items)"
         )
-    prefix = "all: " if len(pairs) > 1 else ""
+    prefix = "all models: " if len(pairs) > 1 else ""
     lines += [f"{prefix}{note}" for note in pairs[0][1].notes if note in shared]
     return lines + [
         f"{name}: {note}" for name, result in pairs for note in result.notes if note not in shared

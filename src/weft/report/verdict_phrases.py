@@ -11,18 +11,9 @@ from weft.metrics.names import parse_name, split_labels
 from weft.metrics.registry import find_metric
 from weft.report.number_format import number, places, with_places
 from weft.statistics import Comparison
-from weft.statistics.comparison_text import describe_adjustment
+from weft.statistics.comparison_text import TEST_NAMES, describe_adjustment
 from weft.statistics.significance_tests import UNPAIRED
 
-TESTS = {
-    "paired_t": "paired t-test",
-    "wilcoxon": "Wilcoxon's signed-rank test",
-    "randomization": "paired randomisation test",
-    "sign": "sign test",
-    "kruskal": "Kruskal-Wallis test",
-    "mann_whitney": "Mann-Whitney U test",
-    "bootstrap": "paired bootstrap test",
-}
 _MAX_NAMES = 4  # models that a sentence names
 _CHANCE_IS_HALF = ("AUC", "GAUC", "LAUC")  # a percentage of such a value means little
 
@@ -31,7 +22,7 @@ def name_test(comparison: Comparison, test: str) -> str:
     """Return the name of a test of a comparison."""
     one_sided = "" if comparison.alternative == "two-sided" else ", one-sided"
     unpaired = ", which ignores that the users are the same" if test in UNPAIRED else ""
-    return TESTS[test] + one_sided + unpaired
+    return TEST_NAMES[test] + one_sided + unpaired
 
 
 def caption_test(comparison: Comparison, test: str) -> str:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.data.pandas_frames import to_pandas
-from weft.errors import SettingError, check_choice, check_path, escape_controls, read_list
+from weft.errors import SettingError, check_choice, check_path, read_list
 from weft.evaluation.atomic_files import Writer, text_writer, write_files
-from weft.evaluation.report_mixin import ReportMixin
+from weft.evaluation.report_mixin import ComparisonTextMixin, ReportMixin
 from weft.evaluation.result import Result
 from weft.evaluation.table_digests import write_table
 from weft.statistics import comparison_text
@@ -62,14 +62,14 @@ class MeanCell:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(ReportMixin):
+class Comparison(ComparisonTextMixin, ReportMixin):
     """A comparison of models: a row for every pair of models, metric and test.
 
-    `weft.compare` builds it. `rows` are those of `to_frame`, and `results` the compared results by
-    name. `means` has the mean of each metric and model over the users that all models share;
-    `fronts` the Pareto front of each Hypervolume by its name; `resamples` and `seed` are those of
-    the randomization test; `differences` the resampled differences of the bootstrap test, by both
-    models and metric.
+    `weft.compare` builds it, and `print` shows it as `weft compare` does. `rows` are those of
+    `to_frame`, and `results` the compared results by name. `means` has the mean of each metric and
+    model over the users that all models share; `fronts` the Pareto front of each Hypervolume by
+    its name; `resamples` and `seed` are those of the randomization test; `differences` the
+    resampled differences of the bootstrap test, by both models and metric.
 
     >>> import weft
     >>> truth = {"ann": ["x"], "bob": ["z"]}
@@ -387,10 +387,6 @@ class Comparison(ReportMixin):
         if form == "parquet":
             return partial(write_table, self.to_frame())
         return text_writer(self.to_text(form, pairs=pairs, guard_formulas=guard_formulas))
-
-    def __repr__(self) -> str:
-        lines = [self.to_markdown(), *(f"- {note}" for note in self.notes)]
-        return escape_controls("\n".join(lines))
 
     def _repr_html_(self) -> str:
         return self.to_text("html")

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 
 FORMAT = "weft-comparison"
 VERSION = 1
+TEST_NAMES = {
+    "paired_t": "paired t-test",
+    "wilcoxon": "Wilcoxon's signed-rank test",
+    "randomization": "paired randomization test",
+    "sign": "sign test",
+    "kruskal": "Kruskal-Wallis test",
+    "mann_whitney": "Mann-Whitney U test",
+    "bootstrap": "paired bootstrap test",
+}
 _UNPAIRED_MARK = "†"  # after the name of a test that ignores the pairing
 _UNPAIRED_NOTE = (
     f"{_UNPAIRED_MARK} treats the users of two models as independent samples, although they are "
@@ -41,12 +50,12 @@ _PAIR_COLUMNS = (
     "losses",
 )
 _WORD_COLUMNS = 4
-# The tests of a family, and a family of one test.
+# The tests of every family by their number, and a family of one test.
 _FAMILY_TEXTS = {
-    "metric": ("the pairs of models of each metric", "one pair of models per metric"),
-    "test": ("all pairs of models and metrics", "one pair of models and metric"),
-    "pair": ("the metrics of each pair of models", "one metric per pair of models"),
-    "all": ("all pairs of models, metrics and tests", "one pair of models, metric and test"),
+    "metric": ("the {} pairs of models on each metric", "one pair of models per metric"),
+    "test": ("all {} pairs of models and metrics", "one pair of models and metric"),
+    "pair": ("the {} metrics of each pair of models", "one metric per pair of models"),
+    "all": ("all {} pairs of models, metrics and tests", "one pair of models, metric and test"),
 }
 # The tests of one family by their number.
 _MEMBER_TEXTS = {
@@ -55,7 +64,7 @@ _MEMBER_TEXTS = {
     "pair": "the {:,} metrics of this pair of models",
     "all": "the {:,} pairs of models, metrics and tests",
 }
-_CORRECTION_NAMES = {
+CORRECTION_NAMES = {
     "holm": "Holm's correction",
     "bonferroni": "Bonferroni's correction",
     "fdr": "Benjamini and Hochberg's correction",
@@ -71,23 +80,29 @@ def row_metric(row: Mapping[str, Any]) -> str:
 
 
 def caption(comparison: Comparison, test: str) -> str:
-    """Return the test, the correction of its p-values and alpha as text."""
-    name = f"{test}{_UNPAIRED_MARK}" if test in UNPAIRED else test
+    """Return the test, the correction of its p-values with the number of tests, and alpha."""
+    name = TEST_NAMES[test] + (_UNPAIRED_MARK if test in UNPAIRED else "")
     if comparison.alternative != "two-sided":
-        name += f", {comparison.alternative}"
+        name += f", one-sided ({comparison.alternative})"
     return f"{name}, {describe_adjustment(comparison, test)}"
 
 
 def describe_adjustment(comparison: Comparison, test: str) -> str:
-    """Return the correction of the p-values of a test and alpha as text."""
-    several, one = _FAMILY_TEXTS[comparison.family]
+    """Return how the p-values of a test are adjusted, over how many tests, and alpha."""
+    return f"{_describe_correction_of(comparison, test)}, alpha = {comparison.alpha:g}"
+
+
+def _describe_correction_of(comparison: Comparison, test: str) -> str:
     if comparison.correction == "none":
-        adjusted = "p-values not adjusted"
-    elif any(row["family_size"] > 1 for row in comparison.rows if row["test"] == test):
-        adjusted = f"p-values adjusted by {comparison.correction} over {several}"
-    else:
-        adjusted = f"p-values not adjusted ({one})"
-    return f"{adjusted}, alpha = {comparison.alpha:g}"
+        return "p-values not adjusted"
+    sizes = {row["family_size"] for row in comparison.rows if row["test"] == test}
+    several, one = _FAMILY_TEXTS[comparison.family]
+    largest = max(sizes)
+    if largest < 2:
+        return f"p-values not adjusted ({one})"
+    count = f"{largest:,}" if sizes <= {0, largest} else f"up to {largest:,}"
+    members = several.format(count)
+    return f"p-values adjusted by {CORRECTION_NAMES[comparison.correction]} over {members}"
 
 
 def describe_correction(comparison: Comparison, row: Mapping[str, Any]) -> str:
@@ -97,7 +112,7 @@ def describe_correction(comparison: Comparison, row: Mapping[str, Any]) -> str:
     if row["family_size"] < 2:
         return f", not corrected: {_FAMILY_TEXTS[comparison.family][1]}"
     members = _MEMBER_TEXTS[comparison.family].format(row["family_size"])
-    return f" after {_CORRECTION_NAMES[comparison.correction]} over {members}"
+    return f" after {CORRECTION_NAMES[comparison.correction]} over {members}"
 
 
 def name_interval(comparison: Comparison, rows: Iterable[Mapping[str, Any]]) -> str:

@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from weft.errors import InputError, SettingError, check_type, read_list, setting_ref
+from weft.errors import InputError, SettingError, check_type, read_list, render, setting_ref
 from weft.evaluation.result import Result
-from weft.metrics.names import split_labels
 from weft.metrics.registry import canonical_name
 from weft.statistics.paired_bootstrap import BootstrapTest, find_obstacle
+from weft.statistics.untested import check_requested, describe_untested
 
 _DEFAULT_TEST = "paired_t"
 
@@ -38,8 +38,7 @@ class TestPlan:
         return by_user | {("bootstrap", metric) for metric in self.bootstrap_metrics}
 
     def select(self, requested: Sequence[str]) -> TestPlan:
-        """Return the plan for some metrics. Raises `SettingError` for one that is not tested."""
-        _check_requested(requested, self.metrics)
+        """Return the plan for some of its metrics."""
         by_user = [name for name in requested if name in self.user_metrics]
         bootstrap = [name for name in requested if name in self.bootstrap_metrics]
         return TestPlan(self.user_tests if by_user else [], by_user, bootstrap, [])
@@ -63,13 +62,15 @@ def plan_tests(
         bootstrap = [name for name in bootstrap if name not in user_metrics]
     plan = TestPlan(user_tests if user_metrics else [], user_metrics, bootstrap, notes)
     if metrics is not None:
-        return plan.select(_read_requested(next(iter(results.values())), metrics))
+        requested = _read_requested(next(iter(results.values())), metrics)
+        check_requested(results, requested, plan.metrics, tests)
+        return plan.select(requested)
     if not plan.metrics:
         raise InputError(
             "the results share no metric with a value per user or resamples; evaluate them with "
             "the same metrics."
         )
-    return replace(plan, notes=[*notes, *_describe_untested(results, plan.metrics)])
+    return replace(plan, notes=[*notes, *describe_untested(results, plan.metrics)])
 
 
 def _choose_user_tests(results: Mapping[str, Result], tests: Sequence[str] | None) -> list[str]:
@@ -121,7 +122,7 @@ def _find_bootstrap_metrics(
     if obstacle := find_obstacle(results):
         if is_requested:
             raise InputError(obstacle)
-        return [], [f"no bootstrap test: {obstacle}"] if _have_resamples(results) else []
+        return [], [f"no bootstrap test: {render(obstacle)}"] if _have_resamples(results) else []
     test = BootstrapTest(results)
     if (obstacle := test.find_swap_obstacle()) is None:
         return test.metrics, []
@@ -144,26 +145,3 @@ def _read_requested(first: Result, metrics: str | Sequence[str]) -> list[str]:
             first.entry(name).name if name in first else canonical_name(name) for name in listed
         )
     )
-
-
-def _check_requested(requested: Sequence[str], testable: set[str]) -> None:
-    for name in requested:
-        if name not in testable:
-            raise SettingError(
-                f"{name!r} cannot be compared by these tests: not every result has it per user, or "
-                f"in resamples for the bootstrap test. They can compare: "
-                f"{', '.join(sorted(testable))}.",
-                setting="metrics",
-            )
-
-
-def _describe_untested(results: Mapping[str, Result], tested: set[str]) -> list[str]:
-    """Return a note on the metrics that are not compared."""
-    names = itertools.chain.from_iterable(results.values())
-    lost = dict.fromkeys(split_labels(name)[0] for name in names if name not in tested)
-    if not lost:
-        return []
-    return [
-        "not compared, because not every model has per-user values or bootstrap resamples: "
-        f"{', '.join(lost)}"
-    ]

@@ -9,8 +9,6 @@ import polars as pl
 from weft.cli.demo import demo_data
 from weft.evaluation.result import Result
 
-# The names of the files of lists, by model.
-_LIST_FILES = {"popularity": "pop.csv", "item_knn": "knn.csv", "factors": "als.csv"}
 GENRE_SEPARATOR = "|"
 
 
@@ -25,7 +23,7 @@ def input_files(results: Sequence[Result]) -> dict[str, str]:
         "items.csv": data.items.with_columns(pl.col("genres").list.join(GENRE_SEPARATOR)),
     }
     frames |= {
-        _LIST_FILES[result.name]: result.lists.select("user", "item", "rank")
+        f"{result.name}.csv": result.lists.select("user", "item", "rank")
         for result in results
         if result.lists is not None
     }

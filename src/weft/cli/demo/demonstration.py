@@ -22,6 +22,12 @@ METRICS = (
     *("REO", "RSP", "BiasDisparityBD"),
     "EucDistance(metric_names=[nDCG, EPC], utopia_points=[1, 1])",
 )
+# The models by name, which is also that of their files.
+MODELS = {
+    "pop": "popularity",
+    "knn": "item-based nearest neighbours",
+    "als": "matrix factorization by alternating least squares",
+}
 TOP_K = (5, 10, 20)
 SHOWN_CUTOFF = 10  # of the table in the terminal
 
@@ -80,7 +86,7 @@ def _fit_models(
     scores = recommenders.item_knn(matrix)
     popularity = recommenders.popularity(matrix)
     return {
-        "popularity": lambda names: popularity(np.array([rows[name] for name in names])),
-        "item_knn": scores,
-        "factors": factors,
+        "pop": lambda names: popularity(np.array([rows[name] for name in names])),
+        "knn": scores,
+        "als": factors,
     }

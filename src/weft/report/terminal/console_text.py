@@ -14,17 +14,21 @@ from rich.text import Text
 
 # The pieces of a name between which it may be broken: words with their separators, and the cut-off.
 _NAME_PIECES = re.compile(r"[^\s_\-./=,(@]*[\s_\-./=,(]*|@.*")
+# Spaces of these are no places to break a line.
+_UNBREAKABLE = re.compile(r"\d %|\w+ [<=] (?=[\d.])")
+_FIXED_SPACE = "\ue000"  # of the private use area
 
 
 def paragraph(text: str, width: int, style: str = "", *, first: str = "") -> Text:
-    """Return a text in lines of at most `width`, without trailing spaces or a break before a %.
+    """Return a text in lines of at most `width`, without trailing spaces.
 
-    `first` precedes the first line; the others are indented by its length.
+    There is no break before a % and within `p < 0.001`. `first` precedes the first line; the others
+    are indented by its length.
     """
-    joined = re.sub(r"(\d) %", "\\1\u00a0%", text)
+    joined = _UNBREAKABLE.sub(lambda match: match[0].replace(" ", _FIXED_SPACE), text)
     wrapper = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
     wrapper.initial_indent, wrapper.subsequent_indent = first, " " * len(first)
-    return Text(wrapper.fill(joined).replace("\u00a0%", " %"), style=style)
+    return Text(wrapper.fill(joined).replace(_FIXED_SPACE, " "), style=style)
 
 
 class TrimmedTable:

@@ -27,7 +27,6 @@ from weft.report.terminal.value_grid import (
 from weft.report.text import list_notes
 from weft.statistics.metric_rows import MetricRow, metric_rows, skill_rows
 
-_IN_NUMBERS = "in numbers: a wider terminal, --format csv"
 _MAX_SLICE_ROWS = 24  # of a table with the groups of a slice
 _MAX_BAR_TABLES = 3  # as many tables with bars are better than one without
 
@@ -38,9 +37,15 @@ def note_lines(results: Sequence[Result]) -> list[str]:
 
 
 def results_tables(
-    results: Sequence[Result], width: int, symbols: BarSymbols = UNICODE
+    results: Sequence[Result],
+    width: int,
+    symbols: BarSymbols = UNICODE,
+    *,
+    numbers: str = "--format csv",
 ) -> tuple[str, list[TrimmedTable]]:
     """Return a legend and the tables of the values, fitted to `width`.
+
+    `numbers` names what shows the intervals as numbers if the tables have no room for them.
 
     Rows are metrics and columns are models, each value with its margin and a bar for its interval,
     or only with a bar. Many models become rows, in several tables if needed. If there is no room
@@ -51,17 +56,25 @@ def results_tables(
     models = [result.name for result in results]
     has_intervals = any(row.has_interval for row in rows)
     if len(models) == 1:
-        legend = "95% intervals over users" if has_intervals else ""
+        legend = f"{_margin_signs(rows, symbols)} 95% interval over users" if has_intervals else ""
         return legend, [TrimmedTable(single_model_table(models[0], rows))]
-    layout = _layout_with_bars(models, rows, width, symbols) if has_intervals else None
+    layout = _layout_with_bars(models, rows, width, symbols, numbers) if has_intervals else None
     if layout is None:
         explanation = (
-            "; widest: the widest of the 95% intervals over users; all of them: --format csv, "
-            "--out DIR"
+            f"; widest interval: the widest 95% interval over users of all models. For all "
+            f"intervals, use {numbers}."
         )
-        legend = "* best" + (explanation if has_intervals else "")
+        legend = "* best value" + (explanation if has_intervals else "")
         layout = legend, plain_tables(models, rows, width, symbols)
     return layout[0], [TrimmedTable(table) for table in layout[1]]
+
+
+def _margin_signs(rows: Sequence[GridRow], symbols: BarSymbols) -> str:
+    """Return the signs by which the margins of rows are recognized: "±", "[ ]" or both."""
+    margins = [cell.margin for row in rows for cell in row.cells]
+    signs = {symbols.margin: symbols.margin, "[": "[ ]"}
+    shown = [signs[sign] for sign in signs if any(one.startswith(sign) for one in margins)]
+    return " and ".join(shown)
 
 
 def plain_tables(
@@ -76,28 +89,27 @@ def plain_tables(
 
 
 def _layout_with_bars(
-    models: Sequence[str], rows: Sequence[GridRow], width: int, symbols: BarSymbols
+    models: Sequence[str], rows: Sequence[GridRow], width: int, symbols: BarSymbols, numbers: str
 ) -> tuple[str, list[Table]] | None:
     """Return the legend and the tables with bars, or None if they need too many tables."""
     margins = [
         max((cell_len(row.cells[index].margin) for row in rows), default=0)
         for index in range(len(models))
     ]
-    intervals = "95% intervals over users, on a scale for each"
+    legend = f"{symbols.example} 95% interval over users (scale per {{}}); * best value"
+    pointer = f". For numbers, use a wider terminal or {numbers}."
     table = metrics_as_rows(models, rows, width, margins, symbols)
     if table is not None:
-        in_numbers = "" if any(margins) else f"; {_IN_NUMBERS}"
-        shown = f"{symbols.margin} and {symbols.example}" if any(margins) else symbols.example
-        return f"{shown}: {intervals} row; * best{in_numbers}", [table]
+        return f"{_margin_signs(rows, symbols)} and {legend.format('row')}", [table]
     table = metrics_as_rows(models, rows, width, [0] * len(models), symbols)
     if table is not None:
-        return f"{symbols.example}: {intervals} row; * best; {_IN_NUMBERS}", [table]
+        return legend.format("row") + pointer, [table]
     lead = LeadColumns(["model"], [[model] for model in models])
     tables = metrics_as_columns(lead, rows, width, symbols)
     fits_plain = metrics_as_rows(models, rows, width, None, symbols) is not None
     if len(tables) > _MAX_BAR_TABLES - fits_plain:
         return None
-    return f"{symbols.example}: {intervals} metric; * best; {_IN_NUMBERS}", tables
+    return legend.format("metric") + pointer, tables
 
 
 def _to_grid_row(row: MetricRow, symbols: BarSymbols) -> GridRow:
@@ -185,8 +197,8 @@ def _models_table(
     table = next((one for one in tables if one is not None), None)
     if table is None:
         return None
-    sizes = ", ".join(f"{group}: {size:,}" for group, size in users.items())
-    return f"By {name} (users of {sizes}){_left_out(shown, metrics)}", TrimmedTable(table)
+    sizes = ", ".join(f"{group} {size:,}" for group, size in users.items())
+    return f"By {name} (users: {sizes}){_left_out(shown, metrics)}", TrimmedTable(table)
 
 
 def _group_rows(
@@ -209,7 +221,7 @@ def _left_out(shown: Sequence[str], metrics: Sequence[str]) -> str:
     if len(shown) == len(metrics):
         return ""
     counts = f"{len(shown)} of {len(metrics)} metrics"
-    return f" ({counts}; all of them: --format json, --out DIR)"
+    return f" ({counts}; for all of them, use --format json or --out DIR)"
 
 
 def _slice_table(

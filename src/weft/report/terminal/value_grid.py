@@ -78,6 +78,11 @@ def star_text(text: str, *, is_best: bool) -> Text:
     return Text(text + "*", style="bold") if is_best else Text(text + " ")
 
 
+def number_or_dash(number: float, digits: int) -> str:
+    """Return a number with this many digits after the point, "-" if it is undefined."""
+    return "-" if math.isnan(number) else with_places(number, digits)
+
+
 def value_cell(
     value: MetricValue | None, digits: int, symbols: BarSymbols, *, is_best: bool = False
 ) -> GridCell:
@@ -132,7 +137,7 @@ def metrics_as_rows(
     for model, column in zip(models, widths.models):
         table.add_column(fold_name(model, column), width=column)
     if widths.widest:
-        table.add_column("widest", width=widths.widest)
+        table.add_column("widest\ninterval", width=widths.widest)
 
     def line(row: GridRow) -> list[Text]:
         cells = []
@@ -184,7 +189,7 @@ def _after_space(width: int) -> int:
 def _widest_column(rows: Sequence[GridRow]) -> int:
     """Return the width of the column of widest margins, 0 if there are none."""
     widest = max((cell_len(row.widest) for row in rows), default=0)
-    return max(len("widest"), widest) if widest else 0
+    return max(len("interval"), widest) if widest else 0
 
 
 def single_model_table(model: str, rows: Sequence[GridRow]) -> Table:
@@ -281,7 +286,8 @@ def metrics_as_columns(
             table.add_section()
             blanks = [""] * (len(lead.heads) - 1)
             widest = (Text(column.row.widest, style="dim") for column in columns)
-            table.add_row("widest", *blanks, *widest)
+            head = fold_name("widest interval", lead.widths[0])
+            table.add_row(head, *blanks, *widest)
         tables.append(table)
     return tables
 

@@ -115,6 +115,7 @@ class DatasetRanking(RankPlotMixin):
             f"{self.friedman.p_value:.3g}, "
             f"Iman-Davenport p = {self.friedman.f_p_value:.3g}"
         ]
+        lines.append("average rank (1 is best):")
         lines += [f"{rank:5.2f}  {model}" for model, rank in self.average_ranks.items()]
         if not math.isnan(self.critical_difference):
             lines.append(f"critical difference {self.critical_difference:.3f} ({self.posthoc})")

@@ -20,6 +20,7 @@ from weft.errors import (
     setting_ref,
 )
 from weft.metrics.names import format_labels
+from weft.statistics.comparison_text import CORRECTION_NAMES
 from weft.statistics.corrections import adjust, find_families
 from weft.statistics.experiment.model_pairs import pair_models
 from weft.statistics.experiment.run_tests import (
@@ -70,18 +71,44 @@ class RunComparison:
         return to_pandas(self.to_frame())
 
     def __repr__(self) -> str:
-        lines = [f"{len(self.rows)} tests, alpha = {self.alpha:g}, correction {self.correction}"]
-        for row in self.rows:
-            where = f" on {row['dataset']}" if row["dataset"] else ""
-            name = row["metric"] if row["k"] is None else f"{row['metric']}@{row['k']}"
-            lines.append(
-                f"{row['model_a']} - {row['model_b']}{where}, {name}: {row['difference']:+.4f} "
-                f"({row['ci_low']:+.4f} to {row['ci_high']:+.4f}), {row['test']} "
-                f"p = {row['p_adjusted']:.3g}"
-            )
+        adjusted = "not adjusted"
+        if self.correction != "none":
+            name = CORRECTION_NAMES[self.correction]
+            adjusted = f"adjusted by {name} over the pairs of models on each data set and metric"
+        head = f"Differences between models; p-values {adjusted}, alpha = {self.alpha:g}"
+        lines = [head, *self._format_rows(), "* significant"]
         return "\n".join([*lines, *(f"- {note}" for note in self.notes)])
 
+    def _format_rows(self) -> list[str]:
+        """Return the lines of a table with a row per difference."""
+        level = f"{100 * (1 - self.alpha):.6g}% interval"
+        cells = [("models", "data set", "metric", "test", "difference", level, "p-value")]
+        for row in self.rows:
+            metric = row["metric"] if row["k"] is None else f"{row['metric']}@{row['k']}"
+            star = "*" if row["significant"] else " "
+            cells.append(
+                (
+                    f"{row['model_a']} - {row['model_b']}",
+                    row["dataset"] or "-",
+                    metric,
+                    row["test"],
+                    f"{row['difference']:+.4f}",
+                    f"[{row['ci_low']:.4f}, {row['ci_high']:.4f}]",
+                    f"{row['p_adjusted']:.3g}{star}",
+                )
+            )
+        widths = [max(map(len, column)) for column in zip(*cells)]
+        is_number = [number >= _NUM_WORDS for number in range(len(widths))]
+        return [
+            "  ".join(
+                text.rjust(width) if right else text.ljust(width)
+                for text, width, right in zip(line, widths, is_number)
+            ).rstrip()
+            for line in cells
+        ]
 
+
+_NUM_WORDS = 4  # columns of the printed table that are words
 _COLUMNS = (
     *("dataset", "model_a", "model_b", "metric", "k", "test", "difference", "std_error"),
     *("ci_low", "ci_high", "df", "p_value", "p_adjusted", "significant", "runs", "users"),
