@@ -209,8 +209,8 @@ def test_compare_takes_metrics_tests_and_corrections(demo, call):
     )
     assert (
         "Wilcoxon's signed-rank test, p-values adjusted by Benjamini and Hochberg's correction "
-        "over the 3 pairs of models on each metric, alpha = 0.05; 1,000 users  Values of all models: * "
-        "best; models that share a letter" in done.stdout.replace("\n", " ")
+        "over the 3 pairs of models on each metric, alpha = 0.05; 1,000 users  Values of all "
+        "models: * best; models that share a letter" in done.stdout.replace("\n", " ")
     )
     more = [
         "-t",
@@ -1394,7 +1394,7 @@ def test_an_ascii_terminal(folder):
     )
     assert done.returncode == 0, done.stderr
     text = done.stdout.decode("ascii")
-    assert "[-o-]: 95% intervals" in text and "n\\xe9e" in text
+    assert "[-o-] 95% interval" in text and "n\\xe9e" in text
 
 
 @pytest.mark.parametrize("command", ["evaluate", "compare", "metrics", "schema"])

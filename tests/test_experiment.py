@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 import statistics
 from dataclasses import replace
 
@@ -259,7 +260,7 @@ def test_compares_with_values_per_user():
     assert comparison.notes == (
         "no p-value for corrected_t: two models need at least two shared folds",
     )
-    assert "als - pop, nDCG@10: +0." in repr(comparison)
+    assert re.search(r"als - pop +- +nDCG@10 +hierarchical +\+0\.", repr(comparison))
     assert len(experiment.compare().rows) == 3
     again = experiment.compare(baseline="pop").to_frame()
     assert again.equals(frame) and len(comparison.to_pandas()) == 2

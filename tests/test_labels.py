@@ -1765,7 +1765,7 @@ def test_comparison_follows_the_direction():
         weft.evaluate(table, metrics=["ARP", "EPC(relevance=none)"], top_k=2, name=name, **settings)
         for name, table in (("popular", popular), ("rare", rare))
     ]
-    ((_, (table,)),) = comparison_tables(weft.compare(evaluated), 300)
+    (_, (_, (table,))) = comparison_tables(weft.compare(evaluated), 300).blocks
     console = Console(width=300, file=io.StringIO())
     console.print(table)
     rows = [line for line in console.file.getvalue().splitlines() if "@2" in line]

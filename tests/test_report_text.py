@@ -25,7 +25,6 @@ from weft.report import text as words
 from weft.report.context import ReportContext
 from weft.report.local_paths import hide_folders
 from weft.report.overall import overall as summarize
-from weft.report.terminal import pairs_legend
 
 USERS = 200
 SPREAD = 0.2 * np.sin(12.9898 * np.arange(USERS))
@@ -339,17 +338,19 @@ def test_verdict_names_the_test(settings, how):
         (
             {},
             " after Holm's correction over the 3 pairs of models on this metric",
-            "p-values adjusted by holm over the pairs of models of each metric",
+            "p-values adjusted by Holm's correction over the 3 pairs of models on each metric",
         ),
         (
             {"correction": "bonferroni"},
             " after Bonferroni's correction over the 3 pairs of models on this metric",
-            "p-values adjusted by bonferroni over the pairs of models of each metric",
+            "p-values adjusted by Bonferroni's correction over the 3 pairs of models on each "
+            "metric",
         ),
         (
             {"correction": "fdr"},
             " after Benjamini and Hochberg's correction over the 3 pairs of models on this metric",
-            "p-values adjusted by fdr over the pairs of models of each metric",
+            "p-values adjusted by Benjamini and Hochberg's correction over the 3 pairs of models "
+            "on each metric",
         ),
         (
             {"correction": "none"},
@@ -359,17 +360,17 @@ def test_verdict_names_the_test(settings, how):
         (
             {"family": "test"},
             " after Holm's correction over the 6 pairs of models and metrics",
-            "p-values adjusted by holm over all pairs of models and metrics",
+            "p-values adjusted by Holm's correction over all 6 pairs of models and metrics",
         ),
         (
             {"family": "test", "metrics": "nDCG@10"},
             " after Holm's correction over the 3 pairs of models and metrics",
-            "p-values adjusted by holm over all pairs of models and metrics",
+            "p-values adjusted by Holm's correction over all 3 pairs of models and metrics",
         ),
         (
             {"family": "pair"},
             " after Holm's correction over the 2 metrics of this pair of models",
-            "p-values adjusted by holm over the metrics of each pair of models",
+            "p-values adjusted by Holm's correction over the 2 metrics of each pair of models",
         ),
         (
             {"family": "pair", "metrics": "nDCG@10"},
@@ -379,7 +380,7 @@ def test_verdict_names_the_test(settings, how):
         (
             {"family": "all", "tests": ["paired_t", "sign"]},
             " after Holm's correction over the 12 pairs of models, metrics and tests",
-            "p-values adjusted by holm over all pairs of models, metrics and tests",
+            "p-values adjusted by Holm's correction over all 12 pairs of models, metrics and tests",
         ),
     ],
 )
@@ -394,12 +395,14 @@ def test_texts_name_the_family_of_tests(settings, how, caption):
     is_adjusted = " after " in how
     interval = "adjusted 95% interval" if is_adjusted else "95% interval"
     assert f"the difference ({interval} " in sentence
-    assert comparison.caption("paired_t") == f"paired_t, {caption}, alpha = 0.05"
-    for text in (comparison.to_markdown(), comparison.to_markdown(pairs=True), repr(comparison)):
-        assert f"paired\\_t, {caption}, alpha = 0.05" in text
+    assert comparison.caption("paired_t") == f"paired t-test, {caption}, alpha = 0.05"
+    for text in (comparison.to_markdown(), comparison.to_markdown(pairs=True)):
+        assert f"paired t-test, {caption}, alpha = 0.05" in text
+    printed = " ".join(repr(comparison).split())
+    assert f"Paired t-test, {caption}, alpha = 0.05; " in printed
     pairs = comparison.to_markdown(pairs=True), comparison.to_latex(pairs=True)
     assert all(f"; {interval} of the difference" in text for text in pairs)
-    assert f"difference with its {interval};" in pairs_legend(comparison)
+    assert f"second model, with its {interval}" in printed
     found = dict(words.provenance(ReportContext.from_result(comparison)))["comparison"]
     assert found.startswith(f"paired t-test, {caption}, alpha = 0.05")
 
@@ -664,12 +667,12 @@ def test_notes_and_counts():
     one, other = evaluated(), evaluated("b", train=None)
     comparison = weft.compare([evaluated(per_user=True), evaluated("b", per_user=True)])
     said = words.notes(ReportContext({"als": one, "b": other}))
-    assert said[0].startswith("all: 1 of 40 users have no relevant item") and not any(
+    assert said[0].startswith("all models: 1 of 40 users have no relevant item") and not any(
         note.startswith("b:") for note in said
     )
     assert words.notes(ReportContext.from_result(one))[-1] == one.notes[-1]
     assert words.notes(ReportContext.from_result(comparison))[-2].startswith(
-        "not compared, because not every model has per-user values or bootstrap resamples: Gini"
+        "not compared, because it has no value per user: Gini"
     )
     counts = dict(
         words.counts(

@@ -390,7 +390,7 @@ def test_ascii_terminals():
     file.flush()
     text = file.buffer.getvalue().decode("ascii")
     assert (
-        text.startswith("+- and [-o-]: 95% intervals over users")
+        text.startswith("+- and [-o-] 95% interval over users")
         and "0.4000* +- 0.0196" in text
         and "[o]" in text
     )
@@ -427,7 +427,7 @@ def test_text_around_the_table():
     )
     assert counts_line([a, b]) == "1 evaluated user, 8 to 9 items, 2,000 relevant interactions."
     assert (
-        note_lines([a, b])[1:] == ["all: both", "a: only a"]
+        note_lines([a, b])[1:] == ["all models: both", "a: only a"]
         and "different catalogues" in note_lines([a, b])[0]
     )
     assert note_lines([a]) == ["both", "only a"]

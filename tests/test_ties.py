@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections import Counter
 
 import numpy as np
@@ -439,11 +440,17 @@ def test_counts_and_notes_ties_at_the_cutoff(problem, ks, ties):
             for case in problem.cases().values()
         ]
         tied = sum(len(row) > k and row[k - 1] == row[k] for row in rows)
-        notes = [
-            note for note in result.notes if f"equal scores at positions {k} and {k + 1}:" in note
-        ]
         assert result.counts[f"ties@{k}"] == tied
-        assert [note.split()[0] for note in notes] == [str(tied)] * (tied > 0)
+        shown = [
+            int(users)
+            for note in result.notes
+            if "tie rule" in note
+            for users in re.findall(
+                rf"(\d+)(?: users have equal scores at positions| at) {k} and {k + 1}[,:]", note
+            )
+        ]
+        assert shown == [tied] * (tied > 0)
+    assert sum("equal scores at positions" in note for note in result.notes) <= 1
 
 
 @pytest.mark.parametrize("ties", TIE_RULES)

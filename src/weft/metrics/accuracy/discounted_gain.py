@@ -86,7 +86,7 @@ class nDCG(_DiscountedGain):  # noqa: N801 - the paper's name
     Formula: \mathrm{nDCG}_u = \frac{\sum_{p=1}^{|L_u|} g_p \, d_p} {\sum_{p=1}^{\min(|R_u|, k)}
     g^*_p \, d_p}, \qquad g_p = 2^{r_{u i_p}} - 1, \quad d_p = \frac{1}{\log_2(p + 1)}
 
-    g*_p is the p-th largest gain among all relevant items of the user.
+    Symbols: $g^*_p$ is the p-th largest gain among all relevant items of the user.
 
     Parameters:
         gain: Gain of a relevant item with rating r: `"exponential"` is 2^r - 1, `"linear"` is r,
