@@ -194,7 +194,7 @@ def test_the_example_configuration_runs(tmp_path):
     words = first.removeprefix("# weft ").split()
     completed = run_process([sys.executable, "-m", "weft", *words], tmp_path)
     assert "nDCG@10" in completed.stdout and "taste" in completed.stdout
-    assert "paired_t" in completed.stdout and completed.stderr == ""
+    assert "Paired t-test" in completed.stdout and completed.stderr == ""
 
 
 @pytest.mark.slow
