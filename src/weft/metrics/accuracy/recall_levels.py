@@ -30,8 +30,8 @@ class IPrec(AccuracyMetric):
     Parameters:
         recall: Level λ from 0 to 1, or several levels, over which the precision is averaged. The
             default levels, 0, 0.1, ..., 1, give the 11-point average precision.
-        rounding: Conversion of λ |R| to an integer number of hits: `"up"` rounds up, and `"nearest"`
-            rounds to the nearest number, halves up, as in trec_eval 10.
+        rounding: Conversion of λ |R| to an integer: `"up"` rounds up, and `"nearest"` rounds to the
+            nearest integer, halves up, as in trec_eval 10.
 
     Use: it describes the precision-recall curve, as TREC reports do: one level answers how precise
     a list is at the position where it has found that part of the relevant items. It needs lists
