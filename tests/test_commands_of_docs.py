@@ -104,7 +104,7 @@ def test_every_command_is_in_a_block_that_is_run():
                     "runs-on:" in block  # test_the_workflow_of_the_page_runs
                 ), f"{page}: a command in a block of {language!r}:\n{block}"
     programs = {command.words[0] for page in PAGES for command in find_commands(page)}
-    assert programs == {"weft", "echo", "cd", "torchrun", "pip"}
+    assert programs == {"weft", "echo", "cd", "torchrun", "pip", "python3", "."}
 
 
 def test_the_pages_show_every_command():
@@ -167,6 +167,34 @@ def test_the_errors_of_the_configuration_page(tmp_path, monkeypatch):
     for line, shown in zip(printed, expected):
         start, dots, _ = shown.partition("...")
         assert line.startswith(start) and (dots or line == shown), line
+
+
+def test_the_errors_of_the_get_started_page(tmp_path, monkeypatch):
+    """Each message of its table, with a command that prints it."""
+    monkeypatch.chdir(tmp_path)
+    write_data(tmp_path)
+    lists = "user,item,score\n{},i01,0.9\n{},{},0.8\n"
+    Path("columns.csv").write_text("person,item,score\nu01,i01,0.9\n")
+    Path("integers.csv").write_text(lists.format(1, 2, "i02"))
+    Path("users.csv").write_text(lists.format("x1", "x2", "i02"))
+    Path("repeated.csv").write_text(lists.format("u01", "u01", "i01"))
+    assert run_weft(["evaluate", "config.yaml", "--out", "results"]).code == 0
+    evaluate = ["evaluate", "--truth", "test.csv", "-k", "10", "--recs"]
+    commands = [
+        *([*evaluate, f"{name}.csv"] for name in ("columns", "integers", "users", "repeated")),
+        [*evaluate, "als.csv", "-m", "AUC"],
+        [*evaluate, "als.csv", "-m", "EPC"],
+        ["compare", "results/als.json", "results/pop.json"],
+    ]
+    page = (ROOT / "docs/get-started.md").read_text(encoding="utf-8")
+    table = page.partition("## If a command fails")[2].partition("\n## ")[0]
+    messages = re.findall(r"^\| `(.*?)` \|", table, re.MULTILINE)
+    assert len(messages) == len(commands)
+    for message, command in zip(messages, commands):
+        completed = run_weft(command)
+        pattern = ".*".join(re.escape(part.strip()) for part in message.split("..."))
+        assert completed.code == 2, command
+        assert re.search(pattern, completed.output), completed.output
 
 
 # --------------------------------------------------------------------------------------------------
