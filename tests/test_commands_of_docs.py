@@ -26,6 +26,7 @@ from weft import cli
 # Pages of which the first Python block writes the files that the commands read.
 EXECUTED_PAGES = (
     "docs/guide/check.md",
+    "docs/guide/command-line.md",
     "docs/guide/migrate/trec-eval.md",
     "docs/guide/splitting.md",
 )
@@ -43,13 +44,10 @@ def first_block(page, language):
     return next(block for found, block in find_blocks(page) if found == language)
 
 
-def prepare_folder(page, folder):
-    """Write the files that a page describes."""
-    write_data(folder)
+def write_files(page):
+    """Write the files that a page describes into the current folder."""
     if page == "docs/guide/configuration.md":
-        (folder / "run.yaml").write_text(first_block(page, "yaml"), encoding="utf-8")
-        write_parquet(folder, {"lists/als.parquet": "als.csv"})
-        shutil.copy(folder / "pop.csv", folder / "lists" / "popular.csv")
+        Path("run.yaml").write_text(first_block(page, "yaml"), encoding="utf-8")
     elif page in EXECUTED_PAGES:
         exec(compile(first_block(page, "python"), page, "exec"), {})
 
@@ -74,16 +72,15 @@ def test_commands_print_what_the_page_shows(page, tmp_path, monkeypatch, demo_fo
     elif [command.text for command in commands[:2]] == ["weft demo", "cd weft-demo"]:
         shutil.copytree(demo_folder / "weft-demo", tmp_path / "weft-demo")
         expect_lines(commands[0], (demo_folder / "output.txt").read_text(encoding="utf-8"))
-        commands = commands[1:]
+        monkeypatch.chdir(tmp_path / "weft-demo")
+        commands = commands[2:]
     else:
-        prepare_folder(page, tmp_path)
+        write_data(tmp_path)
+    write_files(page)
     code = 0
     for command, following in zip(commands, [*commands[1:], None]):
         if command.words[0] == "echo":
             assert command.text == "echo $?" and command.output == (str(code),), page
-            continue
-        if command.words[0] == "cd":
-            monkeypatch.chdir(command.words[1])
             continue
         completed = run_weft(command.words[1:])
         code = completed.code
@@ -156,7 +153,7 @@ def test_the_errors_of_the_configuration_page(tmp_path, monkeypatch):
     """The page shows a file with mistakes, and the message for it."""
     page = "docs/guide/configuration.md"
     monkeypatch.chdir(tmp_path)
-    prepare_folder(page, tmp_path)
+    write_data(tmp_path)
     blocks = find_blocks(page)
     (position,) = (n for n, (_, block) in enumerate(blocks) if "mistakes.yaml:" in block)
     (tmp_path / "mistakes.yaml").write_text(blocks[position - 1][1])

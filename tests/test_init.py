@@ -46,6 +46,10 @@ def test_the_configuration_runs_as_it_is(tmp_path):
         top_k=10,
     )
     assert dict(result) == pytest.approx(dict(expected))
+    compared = run_weft(
+        ["compare", *(str(tmp_path / "results" / f"{name}.json") for name in ("als", "pop"))]
+    )
+    assert compared.code == 0 and "nDCG@10: als leads" in compared.output
     # Results that were written into the folder are no input of a second configuration.
     run_weft(["evaluate", str(tmp_path / "weft.yaml"), "--out", str(tmp_path), "--per-user"])
     kinds = find_kinds(tmp_path)

@@ -34,7 +34,7 @@ def draft_configuration(folder: Path) -> Draft:
     lines = [
         "# Written by weft init from the names and columns of the files in this folder.",
         "# Check it: weft check FILE; run it: weft evaluate FILE.",
-        "# All keys: docs/guide/configuration.md.",
+        "# All keys: weft schema, or the page Settings of the documentation.",
         *(f"# MISSING: {line}" for line in missing),
         "",
         *_data_lines(truths, trains, files),
@@ -135,6 +135,8 @@ def _evaluation_lines(
     yield f"  metrics: [{', '.join((*_METRICS, *(_TRAIN_METRICS if trains else ())))}]"
     yield "  # Cut-offs: the number of recommendations per user that count."
     yield "  top_k: [10]"
+    yield "  # Values per user, which weft compare needs."
+    yield "  per_user: true"
     if truths and "rating" in truths[0].roles:
         yield (
             "  # Lowest rating of a relevant item; by default, every rating above 0 is relevant."
