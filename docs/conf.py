@@ -51,6 +51,9 @@ autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 88
+napoleon_google_docstring = False
+napoleon_use_param = False  # parameters of one entry stay together: `users, items`
+napoleon_use_rtype = False
 autodoc_mock_imports = ["lightning"]
 
 html_theme = "furo"

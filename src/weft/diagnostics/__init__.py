@@ -84,15 +84,48 @@ def check(
     name: str = "lists",
     **options: Unpack[CheckOptions],
 ) -> CheckReport:
-    """Find suspicious properties of recommendation lists and of the data they are evaluated on.
+    """Find suspicious properties of recommendation lists, and of the data they are evaluated on.
 
-    The arguments are those of `weft.evaluate`: `source` are lists (a file, a frame, `{user:
-    [items]}`, `{user: {item: score}}`). `options` are user_groups, item_clusters, item_features,
-    inputs, feature_separator, relevance_threshold, implicit, candidates ("all", "cold", "warm" or
-    "listed") and profile. For each finding, the metrics are evaluated again with the finding
-    repaired or treated differently. Rows that `weft.evaluate` rejects are findings of severity
-    "error", not exceptions; a file that cannot be read at all raises as usual.
+    For each finding, the metrics are evaluated again with the finding repaired or treated
+    differently. Rows that `weft.evaluate` rejects are findings of severity `"error"`; they raise no
+    exception.
 
+    Parameters
+    ----------
+    source
+        Recommendation lists: a frame or file, `{user: [items]}`, `{user: {item: score}}`, or
+        another form that `weft.evaluate` accepts.
+    truth
+        Test interactions (ground truth), as in `weft.evaluate`.
+    train
+        Train interactions.
+    items
+        Ids of the catalogue, by default every item of train, truth and lists.
+    metrics
+        Names of metrics, or metric objects. Default: nDCG and Recall.
+    top_k
+        Cut-offs of the metrics that are named without one. Default: 10.
+    name
+        Name of the lists in the report.
+    options
+        Further keyword arguments as in `weft.evaluate`: `user_groups`, `item_clusters`,
+        `item_features`, `inputs`, `feature_separator`, `relevance_threshold`, `implicit`,
+        `candidates` (`"all"`, `"cold"`, `"warm"` or `"listed"`) and `profile`.
+
+    Returns
+    -------
+    CheckReport
+        The findings, with their effects on the metrics.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read at all.
+    SettingError
+        If an option is invalid.
+
+    Examples
+    --------
     >>> import weft
     >>> lists, truth = {"ann": ["tea", "rye"], "bob": ["rye"]}, {"ann": ["rye"], "bob": ["rye"]}
     >>> checked = weft.check(lists, truth, metrics="MRR", top_k=2)

@@ -17,7 +17,19 @@ SEVERITIES = ("error", "warning", "note")
 
 @dataclass(frozen=True)
 class Effect:
-    """A metric of a model, before and after a finding is treated."""
+    """The value of a metric of a model before and after a finding is treated.
+
+    Attributes
+    ----------
+    model, metric
+        Names of the model and the metric.
+    treatment
+        Description of the treatment.
+    value
+        Value of the metric before the treatment; None if `weft.evaluate` rejects the data.
+    treated
+        Value of the metric after the treatment.
+    """
 
     model: str
     treatment: str
@@ -27,7 +39,7 @@ class Effect:
 
     @property
     def change(self) -> float:
-        """Difference `treated - value`; NaN if there is no value."""
+        """The difference `treated - value`; NaN if there is no value."""
         return math.nan if self.value is None else self.treated - self.value
 
 
@@ -35,10 +47,27 @@ class Effect:
 class Finding:
     """A suspicious property of the data.
 
-    `severity`: "error" (`weft.evaluate` rejects it), "warning" (accepted, but probably not
-    intended), "note" (for information). `where`: "truth", "train", "items" or a model. `examples`:
-    the first rows or ids. `effects`: changes of the metrics; if there are none, `remark` gives the
-    reason.
+    Attributes
+    ----------
+    kind
+        Name of the kind of finding, such as `"short-lists"`.
+    severity
+        `"error"` (`weft.evaluate` rejects the data), `"warning"` (accepted, but probably not
+        intended) or `"note"` (for information).
+    where
+        `"truth"`, `"train"`, `"items"`, or the name of a model.
+    message
+        Description of the finding.
+    count
+        Number of cases.
+    examples
+        The first rows or ids.
+    effects
+        Changes of the metrics.
+    fix
+        How to fix the data.
+    remark
+        The reason if there are no effects.
     """
 
     kind: str
@@ -65,10 +94,19 @@ class Input:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """Findings of `weft.check`, most severe first, and the inputs.
+    """Findings of `weft.check`, the most severe first. `print` shows them as text.
 
-    `values`: metrics of each model as `weft.evaluate` returns them, or with the errors repaired if
-    the model is in `refused`.
+    Attributes
+    ----------
+    findings
+        The findings.
+    inputs
+        Name, path, and numbers of rows, users and items of each input.
+    values
+        Metrics of each model as `weft.evaluate` returns them, or with the errors repaired if the
+        model is in `refused`.
+    refused
+        Models that `weft.evaluate` rejects on these data.
     """
 
     findings: tuple[Finding, ...]
@@ -83,7 +121,7 @@ class CheckReport:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Distinct kinds of the findings."""
+        """The distinct kinds of the findings."""
         return tuple(dict.fromkeys(finding.kind for finding in self.findings))
 
     def to_json(self) -> str:

@@ -14,8 +14,9 @@ import torch.distributed as dist
 from torch.utils.data import Sampler
 
 from weft.errors import InputError, SettingError, check_int, setting_ref
-from weft.evaluation.api import bind_arguments, read_arguments
+from weft.evaluation.api import bind_arguments
 from weft.evaluation.api import evaluate as evaluate_alone
+from weft.evaluation.arguments import read_arguments
 from weft.evaluation.prepared import PreparedEvaluation
 from weft.evaluation.result import Result
 from weft.evaluation.state import check_compatible, num_processes

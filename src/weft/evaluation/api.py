@@ -9,14 +9,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from weft._input_kinds import NAMED_INPUTS
-from weft.data.evaluation_inputs import EvaluationInputs
-from weft.data.item_slices import has_times
 from weft.data.side_inputs import merge_inputs
+from weft.evaluation.arguments import build_inputs, read_arguments
 from weft.evaluation.prepared import PreparedEvaluation
 from weft.evaluation.setting_rules import split_candidates
 from weft.evaluation.settings import EvaluationSettings
-from weft.metrics.registry import find_input_kinds
 
 if TYPE_CHECKING:
     import torch
@@ -51,28 +48,6 @@ def bind_arguments(source: Any, truth: Any, options: Mapping[str, Any]) -> dict[
     bound = inspect.signature(evaluate).bind(source, truth, **options)
     bound.apply_defaults()
     return dict(bound.arguments)
-
-
-def read_arguments(arguments: Mapping[str, Any]) -> tuple[EvaluationInputs, EvaluationSettings]:
-    """Return the inputs and the settings among the arguments of `evaluate`, by name."""
-    pool, given = split_candidates(arguments["candidates"])
-    names = [field.name for field in EvaluationSettings.fields() if field.option.in_evaluate]
-    options = {name: arguments[name] for name in names} | {"candidates": pool}
-    named = {name: arguments[name] for name in NAMED_INPUTS}
-    settings = EvaluationSettings.from_options(**options)
-    side = merge_inputs(arguments["inputs"], **named)
-    data = {name: arguments[name] for name in ("source", "truth", "users", "items")}
-    return _build_inputs(settings, side, **data, candidates=given), settings
-
-
-def _build_inputs(
-    settings: EvaluationSettings, side: dict[str, Any], **data: Any
-) -> EvaluationInputs:
-    """Return the inputs; `side` are those of metrics by name, train among them."""
-    kinds = find_input_kinds(side, settings.metrics)
-    train = side.pop("train", None)
-    reads_times = has_times(settings.item_slices)
-    return EvaluationInputs(**data, train=train, side=side, kinds=kinds, reads_times=reads_times)
 
 
 def evaluate(
@@ -125,122 +100,191 @@ def evaluate(
 ) -> Result:
     """Evaluate a model in one pass over its users.
 
+    Wherever data can be a table, it can be a polars or pandas frame, the path of a file or folder,
+    or a `weft.File` that describes how to read it. The formats CSV, TSV, Parquet, JSON Lines, TREC
+    and others are read, compressed or not.
+
+    Parameters
+    ----------
     source
-        Scores `[users, items]` (torch, NumPy, the path of a `.npy`, `.npz`, `.pt` or `.safetensors`
-        file), `weft.Scores` with their ids, `weft.Factors`, a callable `users -> scores`, or an
-        object with `score(users)`. If it also has a parameter `items`, `score(users, items)` is
-        called where only some items of each user are needed. Or recommendation lists: a polars or
-        pandas frame (user, item, and a score, a rank or neither), `{user: [items]}` with the best
-        first, `{user: {item: score}}`, `weft.TopKItems(ids)`, or the path of a file. Lists with
-        scores are ranked by score and tie rule, lists with ranks by rank, others in their order.
-    truth, train
-        A frame (user, item, rating), a sparse or dense `[users, items]` matrix, `{user: {item:
-        rating}}`, `{user: [(item, rating), ...]}`, `{user: [items]}`, or a path. Wherever data may
-        be a frame, it may also be a path, or a `weft.File` that describes how to read it: CSV, TSV,
-        Parquet, JSON Lines, TREC and others, compressed or not, a file or a folder of parts. The
-        truth may also be integers `[users]`: the column of one relevant item for each row, or -1.
-    metrics, top_k
-        Names such as `"nDCG"`, `"nDCG@10"` or `"F1(beta=0.5)"`, or metric objects; the cut-offs of
-        metrics that are named without one.
+        Scores or recommendation lists of the model.
+
+        - Scores `[users, items]`: an array, a tensor, or the path of a `.npy`, `.npz`, `.pt` or
+          `.safetensors` file; `weft.Scores` for scores with ids.
+        - A model: `weft.Factors`, a function of users that returns scores, or an object with a
+          method `score(users)`. If `score` also has a parameter `items`, it is called as
+          `score(users, items)` where only some items of each user are needed.
+        - Recommendation lists: a table with the columns user, item and optionally score or rank,
+          `{user: [items]}` with the best item first, `{user: {item: score}}`, or `weft.TopKItems`.
+          Lists with scores are ranked by score and tie rule, lists with ranks by rank, and other
+          lists keep their order.
+    truth
+        Test interactions (ground truth): a table with the columns user, item and optionally rating,
+        a sparse or dense matrix `[users, items]`, `{user: {item: rating}}`,
+        `{user: [(item, rating), ...]}` or `{user: [items]}`. Integers `[users]` are the column of
+        one relevant item for each row of the scores, or -1 for none.
+    metrics
+        Names, such as `"nDCG"`, `"nDCG@10"` or `"F1(beta=0.5)"`, or metric objects.
+    top_k
+        Cut-offs of the metrics that are named without one.
+    train
+        Train interactions, in the same forms as `truth`. Some metrics and settings need them.
     users, items
-        The ids of the rows and columns of scores, or `"positions"` if the ids of truth and train
-        are row and column numbers, from 0. By default dicts are read in this way, and frames and
-        files raise an error. With lists, `items` is the catalogue, by default every item of train,
-        truth and lists.
-    user_groups, item_clusters, item_features
-        A label per user, a label per item, a set of features per item, for metrics that compare
-        groups: `{id: label}`, a frame with a column of ids and one of labels (a row per feature),
-        or a list in the order of the ids. Features may also be a matrix `[items, features]` of 0
-        and 1.
+        Ids of the rows and columns of scores. `"positions"` declares that the ids in `truth` and
+        `train` are row and column numbers, from 0. By default, ids in dicts are read as such
+        numbers, and frames and files raise an error. Recommendation lists contain their user ids;
+        with lists, `items` is the catalogue, by default every item of train, truth and lists.
+    user_groups
+        A label for each user: `{user: label}`, a table with a column of ids and one of labels, or a
+        list in the order of the users.
+    item_clusters
+        A label for each item, in the same forms.
+    item_features
+        A set of features for each item: `{item: [features]}`, a table with a row per item and
+        feature, a list in the order of the items, or a matrix `[items, features]` of 0 and 1.
     inputs
-        Everything else that metrics read, by name: `{"item_vectors": ..., "price": ...}`. A metric
-        declares its inputs in the class attribute `needs`, as a number, a vector, a label or a set
-        of features per item or user: `{id: value}`, a frame with a column of ids and one of values
-        (of vectors, a list or a column per dimension), an array or list in the order of the ids, or
-        a path. The four inputs above are entries of the same mapping.
-    feature_separator
-        The text between several features in one value of item_features: `"|"` reads
-        `"Action|Comedy"` as two features.
-    relevance_threshold, implicit
-        The lowest rating of a relevant item. By default every rating above 0 is relevant.
-        `implicit=True` ignores the ratings of the truth: every interaction counts 1.
+        Further inputs of metrics by name, such as `{"item_vectors": ..., "price": ...}`. A metric
+        declares its inputs in the class attribute `needs`: a number, a vector, a label or a set of
+        features for each item or user. They are given as `{id: value}`, as a table with a column of
+        ids and one of values (vectors: a list, or one column per dimension), or as an array or list
+        in the order of the ids. `train`, `user_groups`, `item_clusters` and `item_features` can
+        also be entries of this mapping.
+    relevance_threshold
+        Lowest rating of a relevant item. By default every item with a rating above 0 is relevant.
+    implicit
+        Ignore the ratings in `truth` and give every interaction the rating 1.
     mask_seen
-        Whether items of `train` are removed from their user's ranking: `"auto"` (from scores if
-        train is given; lists keep them, and the result counts them), True or False.
+        Whether to remove the items of a user's train interactions from the ranking of this user.
+        With `"auto"`, the default, they are removed from scores if `train` is given; recommendation
+        lists keep them, and the result counts them.
     targets
-        The relevant items that count: `"all"`, `"new"` (not in the user's train) or `"repeated"`
-        (in it, with `mask_seen=False`). The others are neither relevant nor hits.
+        Relevant items that count: `"all"` (default), `"new"` (not in the user's train interactions)
+        or `"repeated"` (in them, with `mask_seen=False`). Other items are neither relevant nor
+        hits.
     candidates
-        The items that can be recommended: `"all"`, `"cold"` (without a train interaction), `"warm"`
-        (with one), or the items of each user, as a frame (user, item), `{user: [items]}` or a path.
-        With lists, `"listed"`: the items of each list.
-    ties, seed
-        How equal scores are ordered: `"index"` (default), `"random"` (default if sampled),
-        `"expected"`, `"pessimistic"` or `"optimistic"`. The random seed.
-    strategy, num_negatives, negative_sampling, neg_alpha
-        `"full"` ranks all candidates. `"sampled"` ranks each user's relevant items among
-        `num_negatives` (99) others, drawn without replacement from those that are neither in the
-        user's train nor truth: `"uniform"` (default) or `"popularity"`, by train interactions to
-        the power of `neg_alpha` (0.75). The draw depends on the seed and the user's id alone.
-    estimator, gamma
-        Estimate the metrics of the full ranking from sampled ranks: `"rank_estimate"` or
-        `"bias_variance"` (`gamma`, 0.1: the weight of variance against bias).
+        Items that can be recommended: `"all"` (default), `"cold"` (without a train interaction),
+        `"warm"` (with a train interaction), `"listed"` (for lists: the items of each list), or the
+        items of each user, as a table (user, item) or `{user: [items]}`.
+    ties
+        Order of items with equal scores: `"index"` (by item index), `"random"`, `"expected"`
+        (average over all orders), `"pessimistic"` (relevant items last) or `"optimistic"` (relevant
+        items first). Default: `"index"`, and `"random"` with `strategy="sampled"`.
+    seed
+        Seed of the random numbers that order ties, sample negatives and resample users.
+    strategy
+        `"full"` (default) ranks all candidates. `"sampled"` ranks the relevant items of each user
+        among sampled negatives. Negatives are drawn without replacement from the candidates that
+        are neither in the train interactions nor in the truth of the user. The draw depends only on
+        the seed and the user's id.
+    num_negatives
+        Number of negatives per user. Default: 99.
+    negative_sampling
+        `"uniform"` (default), or `"popularity"`: in proportion to the number of train interactions
+        to the power of `neg_alpha`.
+    neg_alpha
+        Exponent for `negative_sampling="popularity"`. Default: 0.75.
+    estimator
+        Estimate the metrics of the full ranking from ranks among sampled negatives:
+        `"rank_estimate"` or `"bias_variance"`. By default no estimate is made.
+    gamma
+        Weight of variance against bias for `estimator="bias_variance"`, above 0 and at most 1.
+        Default: 0.1.
     per_user
-        Keep a value per user, metric and cut-off, in `result.per_user`, and the labels of each
-        user, in `result.user_labels`.
+        Keep the value of each metric and cut-off for each user in `Result.per_user`, and the labels
+        of each user in `Result.user_labels`.
     keep_lists
-        Keep the list of each user up to the largest cut-off, in `result.lists` (user, rank, item);
-        `weft.compare` then compares the lists of models, too.
+        Keep the recommendation list of each user, up to the largest cut-off, in `Result.lists`.
+        `weft.compare` then also compares the lists of models.
     bootstrap
-        The number of resamples of the users for percentile and BCa intervals of every metric. The
+        Number of resamples of the users, for percentile and BCa intervals of every metric. The
         contributions of users are stored until the end: 8 bytes per user, mean and cut-off, and 12
         per further term of a user, such as a list position.
     slices
-        Metrics by groups of users, in `result.slices`: by name a label per user as in
-        `user_groups`, `"quantiles(4)"` or `"bins(5, 20)"` of `activity` (train interactions) or
-        `item_popularity` (of the relevant items, in train), or `{"of": a number per user, "by":
-        "quantiles(4)"}`.
+        Groups of users, by the name of the slice, for which metrics are also computed
+        (`Result.slices`).
+
+        - A label for each user, as in `user_groups`.
+        - `"quantiles(4)"` or `"bins(5, 20)"`, under the name `"activity"` (number of train
+          interactions) or `"item_popularity"` (of the user's relevant items, in train).
+        - `{"of": numbers, "by": "quantiles(4)"}`, with a number for each user.
     item_slices
-        Metrics by groups of relevant items, in `result.slices`: by name a label per item as in
-        `item_clusters`, `"item_clusters"` or `"item_features"` for those that are given,
-        `"head_tail"` or `"head_tail(0.8)"` (of train), `"quantiles(4)"` or `"bins(5, 20)"` of
-        `popularity` (train interactions), `{"of": a number per item, "by": "quantiles(4)"}`,
-        `"targets"` (new or repeated), or `"time(month)"` of the truth's timestamps.
+        Groups of relevant items, by the name of the slice, for which metrics are also computed
+        (`Result.slices`).
+
+        - A label for each item, as in `item_clusters`; `"item_clusters"` or `"item_features"` for
+          the labels of this input.
+        - `"head_tail"` or `"head_tail(0.8)"`, by the share of train interactions.
+        - `"quantiles(4)"` or `"bins(5, 20)"`, under the name `"popularity"` (number of train
+          interactions).
+        - `{"of": numbers, "by": "quantiles(4)"}`, with a number for each item.
+        - `"targets"`: new or repeated items.
+        - `"time(month)"`, by the timestamps of the truth.
     exposure
-        Count how often each item is recommended at every cut-off of a metric, for
-        `result.exposure` and, with train, `result.popularity`. Metrics such as Gini do so anyway.
+        Count how often each item is recommended at every cut-off, for `Result.exposure` and, with
+        train, `Result.popularity`. Metrics such as Gini always count it.
     skill
-        Give every accuracy metric its floor (the expected value of a random order of the offered
-        items), its ceiling (the best reachable value) and its skill, (value - floor) / (ceiling -
-        floor).
-    empty_users, missing_lists, extra_users
-        Users of the truth without a relevant item: `"skip"` (default) or `"zero"`. Users of the
-        truth without scores or a list: `"zero"` (default) or `"skip"`. Users without an interaction
-        in the truth: `"count"` (default) their lists in the metrics of all lists, such as coverage
-        and popularity, or `"skip"` them in everything.
-    duplicates, unknown_items
-        An item that occurs twice in a recommendation list: `"error"`; `"keep-best"` keeps its best
-        position, and lists close up; `"miss"` leaves the other positions empty, which count as
-        misses. An item of a list that is not in the catalogue `items`: `"error"`, or `"miss"`. The
-        result counts both.
+        Add to each accuracy metric its floor (expected value of a random order of the candidates),
+        its ceiling (best reachable value) and its skill, (value - floor) / (ceiling - floor).
+    empty_users
+        Users in the truth without a relevant item: `"skip"` (default) leaves them out, `"zero"`
+        counts them with the value 0.
+    missing_lists
+        Users in the truth without scores or a recommendation list: `"zero"` (default) counts them
+        with an empty list, `"skip"` leaves them out.
+    extra_users
+        Users without an interaction in the truth: `"count"` (default) counts their lists in metrics
+        of all lists, such as coverage and popularity; `"skip"` leaves them out of every metric.
+    duplicates
+        Items that occur twice in a recommendation list: `"error"` (default) raises an error,
+        `"keep-best"` keeps the best position and moves later items up, `"miss"` keeps the best
+        position and counts the others as misses. The result counts repeated items.
+    unknown_items
+        Recommended items that are not in the catalogue `items`: `"error"` (default) raises an
+        error, `"miss"` counts their positions as misses. The result counts unknown items.
+    feature_separator
+        Text between several features in one value of `item_features`: with `"|"`, `"Action|Comedy"`
+        has two features.
     profile
-        The definitions of another tool, to reproduce its numbers: `"warprec"`, `"elliot"`,
+        Use the definitions of another tool, to reproduce its values: `"warprec"`, `"elliot"`,
         `"trec_eval"`, `"ranx"`, `"recbole"`, `"torchmetrics"`, `"rectools"`, `"sklearn"`,
         `"replay"`, `"lenskit"`, `"ir_measures"`, `"recommenders"`, `"cornac"`, `"pyg"`,
-        `"evidently"` or `"recpack"`. It sets metric parameters, ties, relevance_threshold,
-        empty_users, missing_lists and extra_users unless they are given.
-    batch_size, threads, device, progress
-        Execution; they do not change results. By default as many threads as torch uses, and no more
-        than the CPUs that the process may use.
+        `"evidently"` or `"recpack"`. A profile sets metric parameters, and `ties`,
+        `relevance_threshold`, `empty_users`, `missing_lists` and `extra_users` if they are not
+        given.
+    batch_size
+        Number of users per batch, by default chosen automatically. This and the following
+        parameters do not change results.
+    threads
+        Number of CPU threads. Default: the number that torch uses, at most the CPUs that are
+        available to the process.
+    device
+        Device on which to compute, such as `"cuda:0"`. Default: the device of the scores.
     memory
-        The memory for recommendation lists, in bytes or as `"4GiB"`, by default half of what is
-        available. Files that need more are sorted in temporary files, with the same results.
+        Memory for recommendation lists, in bytes or as text such as `"4GiB"`. Files that need more
+        are sorted in temporary files. Default: half of the available memory.
+    progress
+        Show a progress bar if standard error is a terminal.
     checkpoint
-        A file in which progress is saved once a minute, and from which an interrupted evaluation
+        File in which the progress is saved once a minute, and from which an interrupted evaluation
         resumes. It is removed at the end.
     name
-        The name of the model.
+        Name of the model in results and tables.
 
+    Returns
+    -------
+    Result
+        The values of the metrics, with standard errors, confidence intervals, counts and notes.
+
+    Raises
+    ------
+    SettingError
+        If an option is invalid, or contradicts another option.
+    InputError
+        If data cannot be evaluated. `MissingInput` is raised if a metric needs an input that was
+        not given.
+
+    Examples
+    --------
     >>> import torch, weft
     >>> scores = torch.tensor([[0.9, 0.1, 0.5], [0.2, 0.8, 0.4]])
     >>> truth = {0: {0: 1}, 1: {2: 1}}
@@ -296,7 +340,7 @@ def evaluate(
         item_clusters=item_clusters,
         item_features=item_features,
     )
-    data = _build_inputs(
+    data = build_inputs(
         settings, side, source=source, truth=truth, users=users, items=items, candidates=given
     )
     run = PreparedEvaluation(data, settings).start(source)  # the tables are freed for the pass
@@ -307,12 +351,31 @@ def evaluate(
 def prepare(truth: Interactions, **options: Any) -> PreparedEvaluation:
     """Read and check the inputs of an evaluation once, to evaluate many models on them.
 
-    The options are those of `weft.evaluate`, all but the source. Every call of
-    `evaluate(source, name=None)` then costs the pass over the users alone, and returns the result
-    that `weft.evaluate` returns for this source. All scores must be of the same users and items;
-    recommendation lists name their own. Metrics that keep their own states, as metric objects of
-    authors may, start empty each time. Raises `InputError` for inputs that cannot be read.
+    All scores must be of the same users and items. Recommendation lists contain their own ids.
+    Metrics that keep their own states, as custom metric objects can, start empty with each model.
 
+    Parameters
+    ----------
+    truth
+        Test interactions (ground truth), as in `weft.evaluate`.
+    options
+        Other keyword arguments of `weft.evaluate`, except `source` and `name`.
+
+    Returns
+    -------
+    PreparedEvaluation
+        The prepared inputs. `evaluate(source, name=None)` returns the same result as
+        `weft.evaluate` for this source, without reading the inputs again.
+
+    Raises
+    ------
+    InputError
+        If inputs cannot be read.
+    SettingError
+        If an option is invalid, or contradicts another option.
+
+    Examples
+    --------
     >>> import torch, weft
     >>> prepared = weft.prepare({0: [0], 1: [2]}, metrics=["MRR"], top_k=2)
     >>> scores = torch.tensor([[0.9, 0.1, 0.5], [0.2, 0.8, 0.4]])

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
-from weft.batch.batch import Batch, BatchInputs, RankingOptions
-from weft.batch.ranked_batch import rank_batch
-from weft.data import BatchLists
+from weft.batch.batch import RankingOptions
 from weft.data.dataset import EvaluationData
 from weft.data.devices import run_eagerly
 from weft.data.side_inputs import Kinds, merge_inputs, read_positional_inputs, with_separator
 from weft.data.team import open_team
 from weft.data.threads import count_threads, one_thread
-from weft.evaluation.contributions import UserContributions
+from weft.evaluation.batch_accumulator import BatchAccumulator
 from weft.evaluation.counts import BatchCounter
-from weft.evaluation.evaluator_state import BatchTransaction, EvaluatorState
+from weft.evaluation.evaluator_state import BatchTransaction
 from weft.evaluation.finalize import RunReport, finalize
 from weft.evaluation.metric_selection import build_metric_set
 from weft.evaluation.metric_set import MetricClasses, MetricSet
@@ -29,9 +26,7 @@ from weft.evaluation.run_slices import RunSlices, find_targets
 from weft.evaluation.sampling_settings import rank_estimator
 from weft.evaluation.settings import EvaluationSettings
 from weft.evaluation.state import combine_states
-from weft.evaluation.update_inputs import check_sampled, read_update
-from weft.metrics.author_errors import author_errors
-from weft.metrics.base.batch_checks import count_users_outside
+from weft.evaluation.update_inputs import read_update
 from weft.metrics.declarations import MAX_RATING
 from weft.metrics.profiles import find_profile, spell_out
 from weft.metrics.registry import expand_metrics, find_input_kinds
@@ -51,28 +46,60 @@ if TYPE_CHECKING:
     from weft.evaluation.argument_types import Features, Interactions, Labels, Metric
 
 
-class Evaluator(EvaluatorState):
-    """Evaluates batch by batch. Users and items are row and column numbers.
+class Evaluator(BatchAccumulator):
+    """An evaluation that accumulates metrics batch by batch, such as in a training loop.
 
-    `metrics` are names or metric objects, `top_k` the cut-offs of those that are named without one.
-    `train`, `user_groups`, `item_clusters`, `item_features` and `inputs` are as in `weft.evaluate`,
-    but by number: a matrix or cells of row and column numbers, a label, a set of features or a
-    value per number.
-    Metrics that count items need `num_items` if train does not give it. The other settings are
-    those of `weft.evaluate`.
+    Users and items are row and column numbers, from 0. With `torch.distributed`, `compute`
+    synchronizes all processes: all of them must call it, and all get the same result.
 
-    With `bootstrap`, the contributions of each user are stored until the end: 8 bytes per mean and
-    cut-off, 12 per further term, such as a list position. `slices` holds a label per user by the
-    name of the slice, `item_slices` a label per item or a rule about train.
-    `repeated_users="drop"` counts each user once, also across processes: the first row of a user
-    stays. Otherwise every row counts, and the result counts the repeated ones.
-    `nan_scores="nan"` makes every value NaN if scores are NaN or +inf, for training loops that stop
-    or go on by themselves; by default `update` raises an error.
+    Parameters
+    ----------
+    metrics
+        Names of metrics, such as `"nDCG"` or `"nDCG@10"`, or metric objects.
+    top_k
+        Cut-offs of the metrics that are named without one.
+    train, user_groups, item_clusters, item_features, inputs
+        Inputs of metrics as in `weft.evaluate`, by row and column number: interactions as a
+        matrix, a table or a dict; a label, a set of features or a value for each number.
+    num_users
+        Number of users, if `train` does not give it.
+    num_items
+        Number of items, if `train` does not give it. Metrics that count items need it.
+    repeated_users
+        Users that occur in several rows: `"count"` (default) counts every row, and the result
+        counts the repeated ones; `"drop"` counts only the first row of each user, also across
+        processes.
+    nan_scores
+        Scores that are NaN or +inf: `"raise"` (default) raises an error in `update`; `"nan"` sets
+        every value of the result to NaN, for training loops that handle such scores themselves.
+    bootstrap
+        Number of resamples of the users. The contributions of each user are stored until the end: 8
+        bytes per mean and cut-off, and 12 per further term, such as a list position.
+    slices
+        Groups of users by the name of the slice: a label for each user, or a rule.
+    item_slices
+        Groups of relevant items by the name of the slice: a label for each item, or a rule.
+    sync_on_compute
+        Whether `compute` synchronizes processes. With False it returns the result of this process.
+    prefix, postfix
+        Texts before and after the names in `Result.to_tensors`.
+    relevance_threshold, implicit, targets, empty_users, extra_users, feature_separator, profile
+        Relevant items, users and definitions, as in `weft.evaluate`.
+    mask_seen, ties, seed, estimator, gamma
+        Ranking, as in `weft.evaluate`.
+    per_user, keep_lists, exposure, skill, threads
+        Output and execution, as in `weft.evaluate`.
 
-    With `torch.distributed`, `compute` synchronizes all processes: all must call it, and all get
-    the same result. `sync_on_compute=False` returns the result of this process alone. `prefix` and
-    `postfix` are added to the names in `Result.to_tensors`.
+    Raises
+    ------
+    SettingError
+        If an option is invalid, or contradicts another option.
+    InputError
+        If inputs cannot be read. `MissingInput` is raised if a metric needs an input that was not
+        given.
 
+    Examples
+    --------
     >>> import torch, weft
     >>> evaluator = weft.Evaluator(metrics=["Precision", "Recall"], top_k=[1, 2])
     >>> evaluator.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 1]]))
@@ -172,7 +199,7 @@ class Evaluator(EvaluatorState):
     def from_dataset(
         cls, dataset: EvaluationData, settings: EvaluationSettings, classes: MetricClasses
     ) -> Self:
-        """Return the evaluator of encoded data; the settings are resolved. It does not mask."""
+        """Return an evaluator of encoded data with resolved settings; it does not mask items."""
         evaluator = cls.__new__(cls)
         nn.Module.__init__(evaluator)
         inputs: dict[str, Any] = {} if dataset.train is None else {"train": dataset.train}
@@ -239,7 +266,7 @@ class Evaluator(EvaluatorState):
         )
 
     def set_profile(self, profile: str) -> None:
-        """Name the metrics, which have the parameters of a profile already, as it does."""
+        """Name the metrics as a profile does, whose parameters they already have."""
         settings = self.settings.model_copy(update={"profile": profile})
         slices = RunSlices(self.slices, self.item_slices)
         self._set_up(settings, self.metric_set.classes, self.inputs, self.kinds, slices)
@@ -252,22 +279,35 @@ class Evaluator(EvaluatorState):
     def update(
         self, preds: Tensor, target: Any, user_indices: Any = None, items: Any = None
     ) -> None:
-        """Add a batch: scores `[batch, items]`, and the truth as a dense or sparse matrix or as
-        lists of item numbers.
+        """Add a batch of users.
 
-        `user_indices [batch]` are the users of the rows; needed with `train`, and to name the rows
-        of the per-user table.
+        If an error or an interrupt ends the call, nothing of the batch is added. On other devices
+        than the CPU, `update` does not synchronize, except with a dense target `[batch, items]` on
+        the device, with `bootstrap`, `repeated_users="drop"` or `extra_users="skip"`, and for
+        masking by very long rows of `train`; `docs/guide/devices.md` describes all forms.
 
-        With `items [batch, n]`, item numbers (-1 fills short rows), `preds [batch, n]` are the
-        scores of these candidates, and no other item can be recommended. The truth is by item
-        number as before, or dense `[batch, n]`, a rating for each candidate.
+        Parameters
+        ----------
+        preds
+            Scores `[batch, items]`, or `[batch, n]` of the candidates in `items`. The score of an
+            item that is no candidate is -inf.
+        target
+            Truth of the batch: a dense or sparse matrix `[batch, items]`; a list of item numbers
+            for each row; or integers `[batch, n]`, padded with -1. With `items`, also a dense
+            matrix `[batch, n]` with a rating for each candidate.
+        user_indices
+            User number of each row, `[batch]`. Needed to mask seen items, for inputs and slices of
+            users, for `bootstrap` and `repeated_users="drop"`, and to name the rows of
+            `Result.per_user`.
+        items
+            Item numbers of the candidates of each row, `[batch, n]`, padded with -1. No other item
+            can be recommended.
 
-        If an error or an interrupt ends it, nothing of the batch is added.
-
-        Off the CPU nothing here synchronizes with the device, except a dense `[batch, items]`
-        target on it (its number of interactions is data), `bootstrap`, `repeated_users="drop"`,
-        `extra_users="skip"`, and masking by very long train rows; `docs/guide/devices.md` lists
-        the forms that never do."""
+        Raises
+        ------
+        InputError
+            If scores, truth, users or items are invalid.
+        """
         read = read_update(
             self,
             preds,
@@ -291,83 +331,13 @@ class Evaluator(EvaluatorState):
             else:
                 self._users.append(users)
 
-    def rank(self, inputs: BatchInputs) -> Batch:
-        """Return a ranked batch, for `add`. Nothing of the evaluator changes: any thread may."""
-        return rank_batch(inputs, self._ranking)
-
-    def add(self, inputs: BatchInputs, batch: Batch | None = None) -> None:
-        """Add the contributions of a batch of checked and encoded inputs.
-
-        `batch` is that of `rank`, if it was ranked before; it is closed. If an error or an
-        interrupt ends it, nothing is added."""
-        with BatchTransaction(self) as transaction:
-            self._add(inputs, transaction, batch)
-
-    @author_errors()
-    def _add(
-        self, inputs: BatchInputs, transaction: BatchTransaction, batch: Batch | None = None
-    ) -> None:
-        predictions = inputs.predictions
-        if self.estimator is not None and predictions is not None:
-            check_sampled(self.estimator, inputs)
-        is_complete = isinstance(predictions, BatchLists) and predictions.is_complete
-        self._has_lists = isinstance(predictions, BatchLists) and not is_complete
-        self._has_candidates |= (
-            is_complete or inputs.item_mask is not None or inputs.candidates is not None
-        )
-        with closing(batch or self.rank(inputs)) as ranked:
-            self._accumulate(ranked, transaction)
-
-    def _accumulate(self, batch: Batch, transaction: BatchTransaction) -> None:
-        by_user = self.stores_contributions
-        if not batch.is_host_readable:
-            self._note_users(batch)
-        layout = self.metric_set.layout
-        terms = layout.contributions(batch, by_user=by_user)
-        contributions = None
-        if self.drops_repeats:
-            user_counts = self.counter.count(batch)
-            counts = user_counts.sum(0)
-        else:
-            counts = self.counter.total(batch)
-            user_counts = counts.new_empty((batch.size, 0))
-        if by_user:
-            contributions = UserContributions.from_batch(batch, layout, terms, user_counts)
-        table = self._user_rows(batch)
-        for metric in self.stateful_metrics:
-            metric.accumulate(batch)
-        self.counts += counts
-        transaction.add_terms(terms)
-        if table:
-            self._table.append(table)
-        if contributions is not None:
-            self._contributions.append(contributions)
-
-    def _user_rows(self, batch: Batch) -> dict[str, Tensor]:
-        """Return what is kept of each user of a batch, by name: values, and the list."""
-        rows = {}
-        if self.settings.per_user:
-            rows["table_kept"], rows["table_values"] = self.metric_set.user_values(batch)
-        if self.settings.keep_lists:
-            missing = self.list_length - batch.items.shape[1]
-            rows["table_items"] = torch.nn.functional.pad(batch.items, (0, missing), value=-1)
-        return {"table_users": batch.users, **rows} if rows else {}
-
-    def _note_users(self, batch: Batch) -> None:
-        """Count users who are no rows of an input, where the host cannot read their indices."""
-        sizes = [some.size for some in (*self.user_inputs.values(), *self.slices.values())]
-        if self.masks_seen:
-            sizes.append(self.inputs["train"].interactions.num_users)
-        if sizes:
-            batch.validation.add("bad_users", count_users_outside(batch.users, min(sizes)))
-
     # ----------------------------------------------------------------------------------------------
 
     @run_eagerly
     @one_thread
     @torch.no_grad()
     def compute(self) -> Result:
-        """Return the Result of all batches so far, of all processes."""
+        """Return the `Result` of all batches so far, over all processes."""
         state, provenance = self.synchronized_state()
         return finalize(state, self, RunReport(provenance=provenance))
 
@@ -377,7 +347,7 @@ class Evaluator(EvaluatorState):
     def forward(
         self, preds: Tensor, target: Any, user_indices: Any = None, items: Any = None
     ) -> Result:
-        """Add a batch, and return the Result of it alone."""
+        """Add a batch as `update` does, and return the `Result` of this batch alone."""
         before, device = self.state, self.sums.device
         try:
             self.reset()

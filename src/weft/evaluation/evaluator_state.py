@@ -250,13 +250,13 @@ class EvaluatorState(nn.Module):
         }
 
     def reset(self) -> None:
-        """Discard all batches."""
+        """Remove all batches."""
         self._begin(self.sums.device)
         for metric in self.stateful_metrics:
             metric.reset()
 
     def clone(self, prefix: str | None = None, postfix: str | None = None) -> Self:
-        """Return an independent copy, with another prefix or postfix if one is given."""
+        """Return an independent copy, with another `prefix` or `postfix` if they are given."""
         other = copy.deepcopy(self)
         other.prefix = self.prefix if prefix is None else prefix
         other.postfix = self.postfix if postfix is None else postfix
@@ -313,7 +313,10 @@ class EvaluatorState(nn.Module):
             super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def merge(self, other: EvaluatorState) -> None:
-        """Add the batches of another evaluator with the same metrics, settings and inputs."""
+        """Add the batches of another evaluator with the same metrics, settings and inputs.
+
+        Raises `SettingError` for an evaluator with other metrics, settings or inputs.
+        """
         if not isinstance(other, EvaluatorState):
             raise SettingError(
                 f"an Evaluator merges with another Evaluator; got a {type(other).__name__}."

@@ -28,7 +28,15 @@ BOOTSTRAP_COLUMNS = ("boot_low", "boot_high", "bca_low", "bca_high", "boot_std_e
 
 
 class Interval(NamedTuple):
-    """A 95% interval and its kind: "normal", "BCa", "bootstrap", or "none" (both ends NaN)."""
+    """A 95% interval.
+
+    Attributes
+    ----------
+    low, high
+        Ends of the interval.
+    kind
+        `"normal"`, `"BCa"`, `"bootstrap"`, or `"none"`, for which both ends are NaN.
+    """
 
     low: float
     high: float
@@ -40,7 +48,36 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class MetricValue:
-    """One metric at one cut-off. Undefined numbers are NaN."""
+    """A metric at one cut-off. Undefined numbers are NaN.
+
+    Attributes
+    ----------
+    metric
+        Name of the metric without its cut-off.
+    k
+        Cut-off, None for a metric without one.
+    value, std_error
+        Value and its standard error.
+    users
+        Number of users of the value, None if it has no meaning for the metric.
+    higher_is_better
+        Direction, None for a metric without one.
+    target
+        Best value, if the metric has one.
+    cell
+        Labels, for one of several values of a metric: `BiasDisparityBR@10[F, Drama]`.
+    parts
+        Values that a composite metric combined.
+    by_power
+        Pairs (power, value) of a metric with propensities from train, with other powers than its
+        own.
+    floor, ceiling
+        Expected value of a random order of the candidates, and the best reachable value.
+    boot_low, boot_high, bca_low, bca_high
+        Ends of the 95% bootstrap intervals, by percentiles and BCa.
+    boot_std_error
+        Standard deviation of the resamples.
+    """
 
     metric: str  # the name without its cut-off
     k: int | None
@@ -65,27 +102,27 @@ class MetricValue:
 
     @property
     def plain_name(self) -> str:
-        """The name of the metric at its cut-off, `nDCG@10`."""
+        """The name of the metric with its cut-off, such as `nDCG@10`."""
         return self.metric if self.k is None else f"{self.metric}@{self.k}"
 
     @property
     def name(self) -> str:
-        """The full name, with labels if it has any: `nDCG@10`, `BiasDisparityBR@10[F, Drama]`."""
+        """The full name, with labels if there are any, such as `BiasDisparityBR@10[F, Drama]`."""
         return self.plain_name + format_labels(self.cell)
 
     @property
     def merit(self) -> float | None:
-        """The value as a quantity to maximize; None for a metric without direction or target."""
+        """The value as a quantity to maximize; None for a metric without direction and target."""
         if self.higher_is_better is None:
             return None if self.target is None else -abs(self.value - self.target)
         return self.value if self.higher_is_better else -self.value
 
     @property
     def skill(self) -> float:
-        """The share of the way from the floor to the ceiling: (value - floor) / (ceiling - floor).
+        """The position between floor and ceiling, (value - floor) / (ceiling - floor).
 
-        1 for the best order, 0 for a random one, below 0 for a worse one. NaN if floor and ceiling
-        are equal or were not computed.
+        1 for the best order, 0 for a random one, and below 0 for a worse one. NaN if floor and
+        ceiling are equal or were not computed.
         """
         room = self.ceiling - self.floor
         return (self.value - self.floor) / room if room else math.nan
@@ -102,10 +139,10 @@ class MetricValue:
 
     @property
     def interval(self) -> Interval:
-        """The 95% interval to show: BCa if users were resampled, else the normal one.
+        """The 95% interval to show: BCa if users were resampled, otherwise the normal one.
 
-        If BCa is undefined but resamples vary, the value ± 1.96 of their standard deviations
-        ("bootstrap").
+        If BCa is undefined but the resamples vary, it is the value ± 1.96 standard deviations of
+        the resamples (kind `"bootstrap"`).
         """
         if not math.isnan(self.bca_low):
             return Interval(self.bca_low, self.bca_high, "BCa")
@@ -117,7 +154,7 @@ class MetricValue:
         return Interval(math.nan, math.nan, "none")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values for JSON; NaN is None."""
+        """Return the fields as plain values for JSON; NaN becomes None."""
         row = {"name": self.name, **asdict(self), "ci_low": self.ci_low, "ci_high": self.ci_high}
         row["cell"] = list(self.cell)
         row["parts"] = [_to_json(part) for part in self.parts]

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 
 class PreparedEvaluation:
-    """Evaluates one model after another on the same inputs, with the same settings.
+    """Inputs and settings on which models are evaluated; returned by `weft.prepare`.
 
-    `weft.prepare` returns it. Several threads may evaluate at the same time."""
+    Several threads can call `evaluate` at the same time.
+    """
 
     def __init__(
         self,
@@ -52,10 +53,13 @@ class PreparedEvaluation:
         _ = self._builder.tables
 
     def evaluate(self, source: EvaluationSource, *, name: str | None = None) -> Result:
-        """Evaluate a model: scores, factors, a callable or lists, as in `weft.evaluate`.
+        """Return the result of a model.
 
-        All scores must be of the same users and items; lists name their own. `name` is the name of
-        the model. Raises `InputError` for a source that cannot be evaluated."""
+        `source` is the model: scores, factors, a function or recommendation lists, as in
+        `weft.evaluate`. Scores of all models must be of the same users and items; lists contain
+        their own ids. `name` is the name of the model in the result. Raises `InputError` for a
+        source that cannot be evaluated.
+        """
         run = self.start(source, name=name)
         run.run()
         return run.result()

@@ -19,9 +19,10 @@ class ReportMixin:
     """`to_html` and `plot` for `Result` and `Comparison`."""
 
     def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str:
-        """Return the report as one self-contained HTML page, and write it to `path` if given.
+        """Return the report as one self-contained HTML page.
 
-        Needs the extra `weft[report]`.
+        It is also written to `path` if given. `title` replaces the title of the page. Needs the
+        extra `weft[report]`.
         """
         from weft.report.context import ReportContext
         from weft.report.html import render, write
@@ -34,10 +35,16 @@ class ReportMixin:
     def plot(self, kind: str | None = None, **options: Any) -> TopLevelMixin:
         """Return a chart of the report as an Altair chart.
 
-        Without a kind, it is the first of cutoffs, slices (of one model), values, tradeoff and the
-        further kinds that the evaluation has data for and that has all of the options.
-        `.save("chart.svg")` writes it as SVG, PNG or PDF, by the name of the file. Needs the extra
-        `weft[report]`; `docs/guide/report.md` lists all kinds and their options.
+        Needs the extra `weft[report]`. `chart.save("chart.svg")` writes the chart as SVG, PNG or
+        PDF, depending on the name of the file.
+
+        Parameters
+        ----------
+        kind
+            Kind of the chart. Default: the first of cutoffs, slices (for one model), values,
+            tradeoff and further kinds for which data exist and that has all of the options.
+        options
+            Options of the kind; `docs/guide/report.md` lists the kinds and their options.
         """
         from weft.report.charts import figure
         from weft.report.context import ReportContext
@@ -60,9 +67,10 @@ class RankPlotMixin:
     def plot(self: DatasetRanking, *, width: int = 640) -> TopLevelMixin:  # type: ignore[misc]
         """Return the critical-difference diagram as an Altair chart.
 
-        Models are on an axis of average ranks, the best at the left; a bar joins models that do not
-        differ significantly. `.save("ranks.svg")` writes it as SVG, PNG or PDF. Needs the extra
-        `weft[report]`.
+        Models are on an axis of average ranks, with the best model at the left. A bar joins models
+        that do not differ significantly. `width` is in pixels. Needs the extra `weft[report]`.
+        `chart.save("ranks.svg")` writes the chart as SVG, PNG or PDF, depending on the name of the
+        file.
         """
         from weft.report.charts.ranks_chart import draw_ranks
 

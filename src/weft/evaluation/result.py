@@ -15,7 +15,6 @@ from weft.errors import SettingError, check_path, did_you_mean, escape_controls
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.metric_value import BOOTSTRAP_COLUMNS, SKILL_COLUMNS, MetricValue, nan_to_none
 from weft.evaluation.report_mixin import ReportMixin
-from weft.evaluation.sampling_settings import NEGATIVE_SETTINGS
 from weft.metrics.names import format_labels, parse_name, split_labels
 from weft.metrics.profiles import profiled_name
 from weft.metrics.registry import canonical_name
@@ -61,30 +60,47 @@ def slice_column(name: str) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(ReportMixin, Mapping[str, float]):
-    """The values of one model: a mapping of metric names to floats, with counts and notes.
+    """Values of one model: a mapping from the names of metrics to floats, with counts and notes.
 
-    `result["nDCG@10"]` is a float; any spelling of the name is accepted, and under a profile the
-    plain name. `dict(result)`, `keys()`, `values()`, `items()`, `get` and `in` are those of a
-    mapping. Two results are equal if they have the same names and values, as dicts are, and
-    undefined equals undefined; model, counts and settings are not compared.
+    `result["nDCG@10"]` is a float. Every spelling of a name is accepted, also the plain name under
+    a profile. Two results are equal if their names and values are equal, where undefined values
+    (NaN) equal each other; model, counts and settings are not compared. Tables that were not
+    requested are None.
 
-    `entries` has the values with their standard errors, intervals and numbers of users. `counts`
-    has the numbers of users and items that were evaluated, excluded or treated specially, and
-    `notes` explains them. `settings` and `provenance` describe how to reproduce the values.
+    Attributes
+    ----------
+    entries
+        Values with their standard errors, intervals and numbers of users.
+    name
+        Name of the model.
+    counts
+        Numbers of users and items that were evaluated, excluded or treated specially.
+    notes
+        Explanations of the counts, and other remarks.
+    settings, provenance
+        Settings of the evaluation, and further facts that are needed to reproduce the values.
+    per_user
+        Values of each user: the column `user`, and one column for each metric and cut-off.
+    user_labels
+        Labels of the users in `per_user`: the columns `user`, `activity` (number of train
+        interactions), `user_groups`, and `slices[NAME]` for each slice of users.
+    slices
+        Values by slice: the columns `slice`, `group`, `metric`, `k`, `value`, `std_error`,
+        `ci_low`, `ci_high` and `users`.
+    lists
+        Recommendation lists: the columns `user`, `item` and `rank`.
+    exposure
+        Lorenz curve of the recommendations, from (0, 0) to (1, 1): at cut-off `k`, the least
+        recommended share `items` of the catalogue has the share `recommendations` of them.
+    popularity
+        Items by popularity: for each `k`, the number of items (`items`) with `low` to `high` train
+        interactions, their train interactions and their recommendations.
+    resamples
+        Values of all metrics in each bootstrap resample, which `weft.compare` uses to test
+        differences; `resamples.to_frame()` returns them.
 
-    Tables that were not requested are None. `per_user` has a row per user and a column per metric;
-    `user_labels` has the same rows: user, activity (train interactions), user_groups (the label),
-    and for each slice its label in the column `slice_column(name)`. `slices` has a row per slice,
-    group of users and metric. `lists` (user, rank, item) has the list of each user.
-
-    `exposure` (k, items, recommendations) is the Lorenz curve of the recommendations: the least
-    recommended share `items` of the catalogue receives the share `recommendations`, from (0, 0) to
-    (1, 1). `popularity` (k, low, high, items, interactions, recommendations) counts the items with
-    `low` to `high` train interactions, their train interactions and their recommendations.
-
-    With a bootstrap, `resamples` has the values of all metrics in each resample
-    (`resamples.to_frame()`), with which `weft.compare` tests differences.
-
+    Examples
+    --------
     >>> import weft
     >>> lists, truth = {"ann": ["x", "y"], "bob": ["y"]}, {"ann": ["y"], "bob": ["y"]}
     >>> result = weft.evaluate(lists, truth, metrics=["MRR", "Recall"], top_k=2)
@@ -117,7 +133,7 @@ class Result(ReportMixin, Mapping[str, float]):
         return self.get(str(name)) is not None
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the value of this name, `default` if it was not evaluated."""
+        """Return the value of a metric, or `default` if it was not evaluated."""
         try:
             return self[name]
         except (KeyError, SettingError):
@@ -137,9 +153,9 @@ class Result(ReportMixin, Mapping[str, float]):
         return len(self.entries)
 
     def entry(self, name: str) -> MetricValue:
-        """Return the value of this name with its standard error, interval and number of users.
+        """Return the value of a metric with its standard error, interval and number of users.
 
-        Raises `KeyError` if it was not evaluated.
+        Raises `KeyError` if the metric was not evaluated.
         """
         known = self._by_name
         if isinstance(name, str) and name in known:
@@ -174,7 +190,7 @@ class Result(ReportMixin, Mapping[str, float]):
         return {value.name: value for value in self.entries}
 
     def to_tensors(self) -> dict[str, Tensor]:
-        """Return the values by name as float64 tensors, as Lightning and TorchMetrics log them.
+        """Return the values as float64 tensors by name, as Lightning and TorchMetrics log them.
 
         Names have the prefix and the postfix of the evaluator, such as `val_nDCG@10`.
         """
@@ -188,10 +204,21 @@ class Result(ReportMixin, Mapping[str, float]):
         }
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row per value: model, metric, k, value, std_error, ci_low, ci_high, users.
+        """Return a frame with one row per value.
 
-        If users were resampled, also boot_low, boot_high (percentiles), bca_low, bca_high and
-        boot_std_error; with `skill=True`, also floor, ceiling and skill.
+        Returns
+        -------
+        polars.DataFrame
+            The columns:
+
+            - `model`, `metric`, `k`: the names, and the cut-off or null.
+            - `value`, `std_error`: the value and its standard error.
+            - `ci_low`, `ci_high`: the ends of the normal 95% interval.
+            - `users`: the number of users.
+            - `floor`, `ceiling`, `skill`: only with `skill=True`.
+            - `boot_low`, `boot_high`, `bca_low`, `bca_high`, `boot_std_error`: only with a
+              bootstrap; the ends of the percentile and BCa intervals, and the standard deviation of
+              the resamples.
         """
         import polars as pl
 
@@ -224,7 +251,10 @@ class Result(ReportMixin, Mapping[str, float]):
         return bool(self.settings.get("bootstrap"))
 
     def slice(self, name: str) -> pl.DataFrame:
-        """Return the rows of `slices` of one slice. Raises `KeyError` if there is none."""
+        """Return the rows of one slice from `slices`.
+
+        Raises `KeyError` if there is no slice of this name.
+        """
         import polars as pl
 
         if self.slices is None:
@@ -241,9 +271,9 @@ class Result(ReportMixin, Mapping[str, float]):
         return self.slices.filter(pl.col("slice") == name)
 
     def save(self, path: str | Path) -> Path:
-        """Write the result as JSON, and its large tables as Parquet files in the same folder.
+        """Write the result to a JSON file, and its large tables to Parquet files beside it.
 
-        All files are written, or none. `weft.load_result` reads them.
+        Either all files are written or none. `weft.load_result` reads them. Returns the path.
         """
         from weft.evaluation.result_io import result_files
 
@@ -252,7 +282,7 @@ class Result(ReportMixin, Mapping[str, float]):
         return path
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain values for JSON, without the tables about users.
+        """Return the result as plain values for JSON, without the tables that have a row per user.
 
         Undefined values are None.
         """
@@ -323,56 +353,3 @@ def _printed(value: MetricValue, skill: Sequence[str]) -> tuple[str, ...]:
     numbers = (getattr(value, name) for name in skill)
     texts = ("" if math.isnan(number) else f"{number:.4f}" for number in numbers)
     return f"{value.value:.4f}", str(value.interval), users, *texts
-
-
-# --------------------------------------------------------------------------------------------------
-
-# Settings that change numbers.
-_SETTINGS = (
-    "relevance_threshold",
-    "ties",
-    "empty_users",
-    "missing_lists",
-    "mask_seen",
-    "strategy",
-    "candidates",
-)
-_OPTIONAL_SETTINGS = {  # and their values if they are not recorded
-    "implicit": False,
-    "extra_users": "count",
-    "estimator": None,
-    "gamma": None,
-    "targets": "all",
-}
-_FINGERPRINTS = {
-    "truth": "another truth: the numbers are not about the same users and items",
-    "candidates": "other candidates: part of the difference is theirs",
-}
-
-
-def describe_differences(
-    result: Result, name: str, reference: Result, reference_name: str
-) -> list[str]:
-    """Return the differences between two evaluations that forbid to compare their numbers.
-
-    Only settings and fingerprints that both results have are compared.
-    """
-    notes = []
-    theirs, ours = (one.provenance.get("fingerprint", {}) for one in (result, reference))
-    for data, effect in _FINGERPRINTS.items():
-        if data in ours and data in theirs and ours[data] != theirs[data]:
-            notes.append(f"{name} was evaluated on {effect}")
-    settings, expected = result.settings, reference.settings
-    for setting in (*_SETTINGS, *NEGATIVE_SETTINGS, *_OPTIONAL_SETTINGS):
-        default = _OPTIONAL_SETTINGS.get(setting)
-        value, other = settings.get(setting, default), expected.get(setting, default)
-        is_comparable = setting in _OPTIONAL_SETTINGS or (
-            setting in settings and setting in expected
-        )
-        if setting in NEGATIVE_SETTINGS and None in (value, other):
-            is_comparable = False
-        if value != other and is_comparable:
-            notes.append(
-                f"{name} was evaluated with {setting} {value!r}, {reference_name} with {other!r}"
-            )
-    return notes

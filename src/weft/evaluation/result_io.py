@@ -95,9 +95,9 @@ def table_path(path: Path, table: str) -> Path:
 def load_result(path: str | Path) -> Result:
     """Read a result that `Result.save` wrote.
 
-    Tables about users that are missing from the folder are None, and a note is added. Raises
-    `InputError` for files that are not results, incomplete, or of another version of the format,
-    and for tables that were not saved with this result.
+    Tables with a row per user that are missing from the folder are None, and a note is added.
+    Raises `InputError` for a file that is not a result, is incomplete, or has another version of
+    the format, and for tables that were not saved with this result.
 
     >>> import tempfile, weft
     >>> result = weft.evaluate({"ann": ["x", "y"]}, {"ann": ["y"]}, metrics="MRR@2")

@@ -67,7 +67,9 @@ _SETTINGS = (
 
 
 def save_state(evaluator: Evaluator, path: str | Path) -> Path:
-    """Write the state of an evaluator with its settings and inputs, atomically.
+    """Write the state of an evaluator to a file, with its settings and inputs, and return the path.
+
+    The file is written completely or not at all.
 
     >>> import tempfile, torch, weft
     >>> folder = tempfile.mkdtemp()
@@ -90,12 +92,31 @@ def save_state(evaluator: Evaluator, path: str | Path) -> Path:
 
 
 def load_state(path: str | Path, evaluator: Evaluator | None = None) -> Evaluator:
-    """Return an evaluator with the state of a file; further batches can be added.
+    """Read the state of an evaluator from a file; further batches can be added to it.
 
-    `evaluator`, if given, receives the state. It is needed if metrics are of classes that are not
-    registered, and must have the metrics, settings and inputs of the state. Raises `InputError` for
-    a file that is not a state, damaged, or of another version of the format.
+    Parameters
+    ----------
+    path
+        File that `save_state` wrote.
+    evaluator
+        Evaluator that receives the state. It is needed if classes of metrics are not registered,
+        and must have the metrics, settings and inputs of the state. By default a new evaluator is
+        built from the settings and inputs in the file.
 
+    Returns
+    -------
+    Evaluator
+        `evaluator`, or the new one.
+
+    Raises
+    ------
+    InputError
+        If the file is not a state, is damaged, or has another version of the format.
+    SettingError
+        If `evaluator` has other metrics, settings or inputs.
+
+    Examples
+    --------
     >>> import tempfile, torch, weft
     >>> evaluator = weft.Evaluator(metrics="Recall@1")
     >>> evaluator.update(torch.tensor([[0.9, 0.1]]), torch.tensor([[1, 0]]), user_indices=[0])
@@ -114,9 +135,28 @@ def load_state(path: str | Path, evaluator: Evaluator | None = None) -> Evaluato
 def merge_states(paths: Iterable[str | Path], evaluator: Evaluator | None = None) -> Result:
     """Return the result of several saved states, as if one evaluator had evaluated all users.
 
-    `paths` are files that `save_state` wrote. `evaluator` is as for `load_state`; it is not
-    changed. Raises `SettingError` for states of other metrics, settings or inputs.
+    Parameters
+    ----------
+    paths
+        Files that `save_state` wrote.
+    evaluator
+        Evaluator with the metrics, settings and inputs of the states, needed if classes of metrics
+        are not registered. It is not changed.
 
+    Returns
+    -------
+    Result
+        The result over the batches of all states.
+
+    Raises
+    ------
+    InputError
+        If a file is not a state, is damaged, or has another version of the format.
+    SettingError
+        If states have other metrics, settings or inputs, or a file occurs twice.
+
+    Examples
+    --------
     >>> import tempfile, torch, weft
     >>> folder, paths = tempfile.mkdtemp(), []
     >>> for user, target in enumerate([[1, 0], [0, 1]]):

@@ -17,7 +17,8 @@ from weft.errors import (
     read_list,
     setting_ref,
 )
-from weft.evaluation.result import Result, describe_differences
+from weft.evaluation.result import Result
+from weft.evaluation.result_differences import describe_differences
 from weft.statistics.comparison import Comparison
 from weft.statistics.comparison_rows import shorten
 from weft.statistics.comparison_text import row_metric
@@ -48,26 +49,62 @@ def compare(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> Comparison:
-    """Compare models over the users that they share.
+    """Compare models by significance tests over the users that they share.
 
-    `tests`: `"paired_t"`, `"wilcoxon"`, `"randomization"` and `"sign"` pair the values of each
-    user; `"kruskal"` and `"mann_whitney"` ignore the pairing. They test metrics with values per
-    user, which the results must have (`per_user=True`). `"bootstrap"` tests every metric whose
-    resamples the results have (`bootstrap=1000`, with one seed on the same users). By default,
-    metrics with a value per user have a paired t-test, and all others the bootstrap test if there
-    are resamples. `alternative`: `"two-sided"`, or that the first of two models has `"greater"` or
-    `"less"` values. `resamples` and `seed` are those of the randomization test.
+    For every pair of models and every metric, the comparison has the difference, its p-value and
+    confidence interval, and effect sizes. If all results have a Hypervolume of the values of the
+    model, `Comparison.fronts` also has the Pareto front of its parts.
 
-    p-values are adjusted by `correction` (`"holm"`, `"bonferroni"`, `"fdr"`, `"none"`) within each
-    `family`: `"metric"`, all pairs of models on one metric under one test; `"test"`, all pairs of
-    models and metrics under one test; `"pair"`, all metrics of one pair under one test; or `"all"`
-    tests. A difference is `significant` if the adjusted p-value is at most `alpha`; its interval is
-    adjusted in the same way (see `Comparison.to_frame`). Tests without a p-value, such as on a
-    metric on which two models agree for every user, belong to no family.
+    Parameters
+    ----------
+    results
+        Results of `weft.evaluate`, at least two, in a list or by name.
+    metrics
+        Names of the metrics to compare. By default all that the tests can compare.
+    tests
+        One or several significance tests. By default, metrics with a value per user have a paired
+        t-test, and all others the bootstrap test if the results have resamples.
 
-    If all results have a Hypervolume of the values of the model, `fronts` has the Pareto front of
-    its parts and the hypervolume of the front.
+        - `"paired_t"`, `"wilcoxon"`, `"randomization"`, `"sign"`: paired by user. They need results
+          with values per user (`per_user=True`).
+        - `"kruskal"`, `"mann_whitney"`: ignore the pairing. They also need values per user.
+        - `"bootstrap"`: needs results with resamples (`bootstrap=1000`) of the same users, drawn
+          with one seed, and also tests metrics without values per user.
+    correction
+        Adjustment of the p-values of a family of tests: `"holm"` (default), `"bonferroni"`, `"fdr"`
+        or `"none"`. Confidence intervals are adjusted in the same way.
+    family
+        Tests that are corrected together. Tests without a p-value, such as for models that agree
+        for every user, belong to no family.
 
+        - `"metric"` (default): all pairs of models on one metric, under one test.
+        - `"test"`: all pairs of models and all metrics, under one test.
+        - `"pair"`: all metrics of one pair of models, under one test.
+        - `"all"`: all tests.
+    alternative
+        `"two-sided"` (default), or whether the first model of a pair has `"greater"` or `"less"`
+        values.
+    alpha
+        Significance level: a difference is significant if its adjusted p-value is at most `alpha`.
+    resamples
+        Number of resamples of the randomization test.
+    seed
+        Seed of the randomization test.
+
+    Returns
+    -------
+    Comparison
+        The rows of all tests, means of the models, and notes.
+
+    Raises
+    ------
+    SettingError
+        If there are fewer than two results, or an option is invalid.
+    InputError
+        If the results lack values per user, or cannot be paired.
+
+    Examples
+    --------
     >>> import torch, weft
     >>> truth = torch.eye(4)
     >>> settings = {"metrics": "MRR@4", "per_user": True}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from weft.data.pandas_frames import to_pandas
 from weft.errors import SettingError, check_choice, check_path, read_list
@@ -18,9 +15,10 @@ from weft.evaluation.report_mixin import ComparisonTextMixin, ReportMixin
 from weft.evaluation.result import Result
 from weft.evaluation.table_digests import write_table
 from weft.statistics import comparison_text
+from weft.statistics.adjusted_rows import adjust_rows
+from weft.statistics.comparison_marks import MeanCell, find_merits, mark_means
 from weft.statistics.comparison_text import row_metric
-from weft.statistics.corrections import CORRECTIONS, adjust, find_families, interval_alphas
-from weft.statistics.letters import compact_letters
+from weft.statistics.corrections import CORRECTIONS
 from weft.statistics.list_overlap import compare_lists
 from weft.statistics.markup import csv_table
 from weft.statistics.paired_bootstrap import DifferenceKey
@@ -31,12 +29,6 @@ from weft.statistics.text_tables import LANGUAGES
 if TYPE_CHECKING:
     import polars as pl
 
-_FAMILY_COLUMNS = {
-    "test": ("test",),
-    "metric": ("test", "metric", "k"),
-    "pair": ("test", "model_a", "model_b"),
-    "all": (),
-}
 # The formats of `Comparison.save` by file suffix.
 SUFFIXES = {
     ".json": "json",
@@ -49,28 +41,33 @@ SUFFIXES = {
 }
 
 
-@dataclass(frozen=True)
-class MeanCell:
-    """A mean of a model; `best` if no model is better, `mark` has its letters or star."""
-
-    mean: float
-    best: bool
-    mark: str
-
-    def __str__(self) -> str:
-        return "-" if math.isnan(self.mean) else f"{self.mean:.4f}"
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(ComparisonTextMixin, ReportMixin):
-    """A comparison of models: a row for every pair of models, metric and test.
+    """A comparison of models, with a row for every pair of models, metric and test.
 
-    `weft.compare` builds it, and `print` shows it as `weft compare` does. `rows` are those of
-    `to_frame`, and `results` the compared results by name. `means` has the mean of each metric and
-    model over the users that all models share; `fronts` the Pareto front of each Hypervolume by
-    its name; `resamples` and `seed` are those of the randomization test; `differences` the
-    resampled differences of the bootstrap test, by both models and metric.
+    `weft.compare` returns it, and `print` shows it as the command `weft compare` does.
 
+    Attributes
+    ----------
+    rows
+        The rows of `to_frame` as mappings.
+    results
+        The compared results by name.
+    correction, alpha, tests, family, alternative
+        Settings of the comparison, as in `weft.compare`.
+    means
+        Mean of each model over the users that all models share, by metric and model.
+    notes
+        Remarks on the tests, such as the number of users that are left out.
+    fronts
+        Pareto front of each Hypervolume, by its name.
+    resamples, seed
+        Settings of the randomization test.
+    differences
+        Resampled differences of the bootstrap test, by both models and metric.
+
+    Examples
+    --------
     >>> import weft
     >>> truth = {"ann": ["x"], "bob": ["z"]}
     >>> lists = {"a": {"ann": ["x"], "bob": ["z"]}, "b": {"bob": ["y", "z"]}}
@@ -96,32 +93,43 @@ class Comparison(ComparisonTextMixin, ReportMixin):
     differences: Mapping[DifferenceKey, ResampledDifference] = field(default_factory=dict)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a row per pair of models, metric and test.
+        """Return a frame with one row per pair of models, metric and test.
 
-        Columns: `model_a`, `model_b`, `metric`, `k`, `test`; its `statistic` and `p_value`;
-        `p_adjusted`, which `correction` gives over the `family_size` tests with a p-value in the
-        row's `family`; `significant`, true if `p_adjusted` is at most `alpha`; `mean_a`, `mean_b`
-        and those below.
+        Rows of the bootstrap test have no effect sizes, and the values of the two models as means,
+        each over all of its own users.
 
-        `difference` is mean_a - mean_b over the users that both models have, `std_error` its
-        standard error, and `ci_low` to `ci_high` its interval by Student's t. The interval has the
-        level `ci_level` at which the correction decides, so that for the paired t-test it excludes
-        0 if and only if the row is significant; of a one-sided test this holds for the end that it
-        asks about. Under "bonferroni" the intervals of a family all hold with a confidence of
-        1 - alpha (1 - 2 alpha for one-sided tests).
+        Returns
+        -------
+        polars.DataFrame
+            The columns:
 
-        `effect_size` is the mean difference over its standard deviation (paired Cohen's d).
-        `cliffs_delta` compares every value of a with every value of b: the share that is above,
-        less the share that is below. `wins`, `ties` and `losses` are shares of users by value:
-        a > b, a = b, a < b. `detectable` is the smallest true mean difference that so many users
-        would show with a power of 0.8 in a two-sided paired t-test at alpha, without correction.
-        `users` were compared; `left_out` are those undefined for either model. `paired` is false
-        for a test that ignores the pairing.
-
-        Rows of the bootstrap test have no effect sizes, and the values of the models as means over
-        their own users. `form` is the form of the test, whose interval is `ci_low` to `ci_high`:
-        "bca", "percentile" or "swaps" (of the lists of two models); `boot_low` to `boot_high` is
-        the percentile interval of the bootstrap at the same level.
+            - `model_a`, `model_b`, `metric`, `k`, `test`: the names, and the cut-off or null.
+            - `statistic`, `p_value`: the statistic and the p-value of the test.
+            - `p_adjusted`: the p-value after the correction for its family.
+            - `significant`: whether `p_adjusted` is at most `alpha`; null without a p-value.
+            - `family_size`: the number of tests with a p-value in the family of the row.
+            - `mean_a`, `mean_b`: the means over the users that both models have.
+            - `difference`, `std_error`: `mean_a - mean_b` and its standard error.
+            - `ci_low`, `ci_high`: the ends of the interval of the difference, by Student's t. With
+              the paired t-test it excludes 0 if and only if the row is significant; with a
+              one-sided test this holds for the end on the tested side.
+            - `ci_level`: the level of this interval, at which the correction decides. With
+              `"bonferroni"`, all intervals of a family together have the confidence 1 - alpha (1 -
+              2 alpha for one-sided tests).
+            - `effect_size`: the mean difference divided by the standard deviation of the
+              differences (paired Cohen's d).
+            - `cliffs_delta`: comparing every value of a with every value of b, the share of pairs
+              in which a is greater, minus the share in which b is greater.
+            - `wins`, `ties`, `losses`: the shares of users with a > b, a = b and a < b.
+            - `detectable`: the smallest true mean difference that a two-sided paired t-test at
+              `alpha` detects with a power of 0.8 for this number of users, without correction.
+            - `users`, `left_out`: the number of users that were compared, and of those whose value
+              is undefined for one of the models.
+            - `paired`: false for a test that ignores the pairing.
+            - `form`: the kind of interval of the bootstrap test, `"bca"`, `"percentile"` or
+              `"swaps"` (of the lists of two models); its ends are `ci_low` and `ci_high`.
+            - `boot_low`, `boot_high`: the ends of the percentile interval of the bootstrap at the
+              same level.
         """
         import polars as pl
 
@@ -138,7 +146,11 @@ class Comparison(ComparisonTextMixin, ReportMixin):
         return to_pandas(self.to_frame())
 
     def front_frame(self) -> pl.DataFrame:
-        """Return a row per Hypervolume and model: front, model, on_front, hypervolume (of it)."""
+        """Return a frame with one row per Hypervolume and model.
+
+        The columns are `front`, `model`, `on_front` (whether the model is on the Pareto front) and
+        `hypervolume` (of the front).
+        """
         import polars as pl
 
         rows = [
@@ -155,11 +167,12 @@ class Comparison(ComparisonTextMixin, ReportMixin):
         return pl.DataFrame(rows, schema=schema, orient="row")
 
     def pareto(self, metrics: Sequence[str]) -> tuple[str, ...]:
-        """Return the models that no other dominates on these metrics.
+        """Return the models that no other model dominates on these metrics.
 
-        Each metric counts in its own direction; models with an undefined value are left out. Any
-        metric that all results have can be used, with or without values per user:
-        `comparison.pareto(["nDCG@10", "Gini@10"])`.
+        For each metric, its direction decides which value is better. Models with an undefined value
+        are left out. Any metric that all results have can be used, with or without values per user:
+        `comparison.pareto(["nDCG@10", "Gini@10"])`. Raises `SettingError` for a metric that was not
+        evaluated or has no direction.
         """
         points: dict[str, list[float]] = {model: [] for model in self.results}
         for metric in read_list("metrics", metrics, "names of metrics"):
@@ -178,17 +191,35 @@ class Comparison(ComparisonTextMixin, ReportMixin):
         return pareto_optimal(points)
 
     def lists(self, k: int | None = None, p: float = 0.9) -> pl.DataFrame:
-        """Return how similar the lists of every two models are, as means over users who have both.
+        """Return the similarity of the recommendation lists of every two models.
 
-        The results must have lists (`keep_lists=True`). Lists are cut at `k`, by default the
-        largest cut-off that all have; lists that end earlier count as they are. Of the items of
-        both lists, `overlap` is their share of k, `intersection` of the list of model_a, `jaccard`
-        of the items of either. `rbo` is the rank-biased overlap with persistence `p`,
-        (1 - p) Σ_d p^(d-1) · (items of both up to d) / d for d up to k; `rbo_normalized` divides
-        it by its highest value, 1 - p^k; `rbo_extrapolated` assumes that the overlap at k goes on
-        (Webber et al. 2010, doi 10.1145/1852102.1852106). `promoted` is the number of items of
-        model_a that model_b does not have up to k, `deepest_promotion` how far below k the lowest
-        of them is in the kept list of model_b.
+        Values are means over the users who have a list of both models. The results must have lists
+        (`keep_lists=True`), otherwise `InputError` is raised.
+
+        Parameters
+        ----------
+        k
+            Cut-off of the lists, by default the largest one that all results have. Shorter lists
+            are compared as they are.
+        p
+            Persistence of the rank-biased overlap, between 0 and 1.
+
+        Returns
+        -------
+        polars.DataFrame
+            One row per ordered pair of models, with the columns:
+
+            - `model_a`, `model_b`, `k`, `users`: the models, the cut-off and the number of users.
+            - `overlap`: the number of shared items divided by k.
+            - `intersection`: the share of the list of model_a that is in the list of model_b.
+            - `jaccard`: the number of shared items divided by the number of items in either list.
+            - `rbo`: the rank-biased overlap up to depth k, (1 - p) Σ_d p^(d-1) · (shared items up
+              to d) / d (Webber et al. 2010, doi 10.1145/1852102.1852106).
+            - `rbo_normalized`: `rbo` divided by its highest value, 1 - p^k.
+            - `rbo_extrapolated`: the rank-biased overlap if the overlap at k continues below it.
+            - `promoted`: the number of items of model_a that model_b does not have in its top k.
+            - `deepest_promotion`: how many positions below k the lowest of these items is in the
+              kept list of model_b; 0 if it is not there.
         """
         return compare_lists(self.results, k, p)
 
@@ -198,58 +229,20 @@ class Comparison(ComparisonTextMixin, ReportMixin):
 
     def adjusted(self, correction: str) -> Comparison:
         """Return the comparison with p-values and intervals adjusted by another correction."""
-        from scipy import special
-
         correction = check_choice("correction", correction, CORRECTIONS)
-        p_values, users, errors, differences = (
-            np.array([row[name] for row in self.rows], dtype=float)
-            for name in ("p_value", "users", "std_error", "difference")
-        )
-        p_adjusted, alphas, sizes = np.empty((3, len(self.rows)))
-        columns = _FAMILY_COLUMNS[self.family]
-        for family in find_families(tuple(row[name] for name in columns) for row in self.rows):
-            p_adjusted[family] = adjust(p_values[family], correction)
-            alphas[family] = interval_alphas(p_values[family], correction, self.alpha)
-            sizes[family] = np.count_nonzero(~np.isnan(p_values[family]))
-        if self.alternative != "two-sided":  # each end of the interval belongs to a one-sided test
-            alphas = np.minimum(2 * alphas, 1)
-        margins = special.stdtrit(np.maximum(users - 1, 1), 1 - alphas / 2) * errors
-        adjusted = {
-            "p_adjusted": p_adjusted,
-            "family_size": sizes.astype(int),
-            "ci_low": differences - margins,
-            "ci_high": differences + margins,
-            "ci_level": 1 - alphas,
-        }
-        table = zip(*(one.tolist() for one in adjusted.values()))
-        rows = tuple(
-            {**row, **dict(zip(adjusted, values)), "significant": self._is_significant(values[0])}
-            | self._resampled_intervals(row, alpha)
-            for row, values, alpha in zip(self.rows, table, alphas.tolist())
-        )
-        return replace(self, rows=rows, correction=correction)
-
-    def _resampled_intervals(self, row: Mapping[str, Any], alpha: float) -> dict[str, float]:
-        """Return the intervals of a bootstrap test by column; empty for other tests."""
-        if row["test"] != "bootstrap":
-            return {}
-        drawn = self.differences[row["model_a"], row["model_b"], row_metric(row)]
-        ends = (*drawn.interval(alpha), *drawn.percentiles(alpha))
-        return dict(zip(("ci_low", "ci_high", "boot_low", "boot_high"), ends))
-
-    def _is_significant(self, p_adjusted: float) -> bool | None:
-        return None if math.isnan(p_adjusted) else p_adjusted <= self.alpha
+        return replace(self, rows=adjust_rows(self, correction), correction=correction)
 
     def letters(self, test: str) -> dict[str, dict[str, str]]:
-        """Return letters by metric and model; models that share one do not differ significantly.
+        """Return letters by metric and model.
 
-        The best model has an a. Empty for one-sided comparisons.
+        Models that share a letter do not differ significantly; the best model has the letter a.
+        Empty for one-sided comparisons.
         """
         if self.alternative != "two-sided":
             return {}
         return {
             metric: {model: cell.mark for model, cell in cells.items()}
-            for metric, cells in self._mark_cells(test, letters=True).items()
+            for metric, cells in mark_means(self, test, letters=True).items()
         }
 
     def grid(self, test: str) -> dict[str, dict[str, MeanCell]]:
@@ -257,60 +250,12 @@ class Comparison(ComparisonTextMixin, ReportMixin):
 
         Differences are marked by letters, between two models by a star at the better one.
         """
-        return self._mark_cells(test, letters=len(self.results) > 2)
-
-    def _mark_cells(self, test: str, *, letters: bool) -> dict[str, dict[str, MeanCell]]:
-        test = check_choice("test", test, self.tests)
-        significant: dict[str, list[Mapping[str, Any]]] = {}
-        for row in self.rows:
-            if row["test"] == test:
-                found = significant.setdefault(row_metric(row), [])
-                found += [row] if row["significant"] else []
-        grid = {}
-        for metric in significant:
-            means = self.means[metric]
-            merits = self._merits(metric, means)
-            marks = self._marks(metric, significant[metric], letters=letters)
-            best = max(merits.values()) if len(set(merits.values())) > 1 else None
-            grid[metric] = {
-                model: MeanCell(mean, best is not None and merits.get(model) == best, marks[model])
-                for model, mean in means.items()
-            }
-        return grid
-
-    def _marks(
-        self, metric: str, significant: Sequence[Mapping[str, Any]], *, letters: bool
-    ) -> dict[str, str]:
-        """Return the letters of each model, or a star for winners of significant differences."""
-        means = self.means[metric]
-        if letters and self.alternative == "two-sided":
-            merits = self._merits(metric, means)
-
-            def badness(model: str) -> float:  # undefined means come last
-                merit = merits.get(model, means[model])
-                return math.inf if math.isnan(merit) else -merit
-
-            pairs = [(row["model_a"], row["model_b"]) for row in significant]
-            return compact_letters(sorted(means, key=badness), pairs)
-        marks = dict.fromkeys(means, "")
-        if not letters:
-            marks |= {winner: "*" for row in significant if (winner := self.winner(row))}
-        return marks
-
-    def _merits(self, metric: str, means: Mapping[str, float]) -> dict[str, float]:
-        """Return the defined means as quantities to maximize; empty if there is no direction."""
-        entry = next(iter(self.results.values())).entry(metric)
-        merits = {model: replace(entry, value=mean).merit for model, mean in means.items()}
-        return {
-            model: merit
-            for model, merit in merits.items()
-            if merit is not None and not math.isnan(merit)
-        }
+        return mark_means(self, test, letters=len(self.results) > 2)
 
     def winner(self, row: Mapping[str, Any]) -> str | None:
         """Return the better model of a row, None if the difference is not significant."""
         means = {row["model_a"]: row["mean_a"], row["model_b"]: row["mean_b"]}
-        merits = self._merits(row_metric(row), means)
+        merits = find_merits(self, row_metric(row), means)
         if not row["significant"] or len(set(merits.values())) < 2:
             return None
         return max(merits, key=lambda model: merits[model])
@@ -318,11 +263,11 @@ class Comparison(ComparisonTextMixin, ReportMixin):
     # ----------------------------------------------------------------------------------------------
 
     def caption(self, test: str) -> str:
-        """Return the test, the correction of its p-values and alpha as text."""
+        """Return a text with the test, the correction of its p-values and alpha."""
         return comparison_text.caption(self, test)
 
     def legend(self) -> list[str]:
-        """Return the meaning of the marks in a grid."""
+        """Return the meaning of the marks in tables."""
         if len(self.results) == 2:
             return ["* significantly better"]
         if self.alternative == "two-sided":
@@ -334,30 +279,34 @@ class Comparison(ComparisonTextMixin, ReportMixin):
         return comparison_text.describe_fronts(self)
 
     def to_csv(self, *, guard_formulas: bool = True) -> str:
-        """Return all columns of the frame as CSV. Undefined is NaN, not applicable is empty.
+        """Return the rows of `to_frame` as CSV.
 
-        With `guard_formulas`, text that a spreadsheet would evaluate gets a leading apostrophe.
+        Undefined values are NaN, and values that do not apply are empty. With `guard_formulas`,
+        text that a spreadsheet would evaluate starts with an apostrophe.
         """
         return csv_table(self.to_frame(), guard_formulas=guard_formulas)
 
     def to_json(self) -> str:
-        """Return settings, rows, means, letters, Pareto fronts and notes. Undefined is null."""
+        """Return settings, rows, means, letters, Pareto fronts and notes as JSON.
+
+        Undefined values are null.
+        """
         return comparison_text.to_json(self)
 
     def to_markdown(self, *, pairs: bool = False) -> str:
-        """Return a pipe table per test: means, the best in bold, and letters or a star.
+        """Return one Markdown table per test: means, the best one in bold, and letters or a star.
 
-        With `pairs`, one table of every pair of models instead: means, difference, interval,
-        adjusted p-value, effect sizes.
+        With `pairs`, return one table of all pairs of models instead: means, difference, interval,
+        adjusted p-value and effect sizes.
         """
         return comparison_text.render(self, "markdown", pairs=pairs)
 
     def to_latex(self, *, pairs: bool = False) -> str:
-        """Return a `tabular` per test for the package booktabs: means, the best in bold.
+        """Return one LaTeX `tabular` per test, for the package booktabs.
 
-        Letters, or a star for two models, are superscripts. `weft.table(comparison, ...)` has more
-        options: a baseline, captions, other metrics. With `pairs`, one table of every pair
-        of models instead.
+        The best mean is bold. Letters, or a star if there are two models, are superscripts. With
+        `pairs`, return one table of all pairs of models instead. `weft.table(comparison, ...)` has
+        more options: a baseline, captions and other metrics.
         """
         return comparison_text.render(self, "latex", pairs=pairs)
 
@@ -369,9 +318,17 @@ class Comparison(ComparisonTextMixin, ReportMixin):
         return self.to_json() if form == "json" else self.to_csv(guard_formulas=guard_formulas)
 
     def save(self, path: str | Path, *, pairs: bool = False, guard_formulas: bool = True) -> Path:
-        """Write the comparison atomically, in the format of its suffix, one of `SUFFIXES`.
+        """Write the comparison to a file, completely or not at all, and return the path.
 
-        `pairs` is that of `to_markdown` and `to_latex`, `guard_formulas` that of `to_csv`.
+        Parameters
+        ----------
+        path
+            The suffix decides the format: `.json`, `.csv`, `.parquet`, `.md` or `.markdown`,
+            `.tex`, or `.typ`.
+        pairs
+            As in `to_markdown` and `to_latex`.
+        guard_formulas
+            As in `to_csv`.
         """
         path = check_path("path", path)
         write_files({path: self.file_writer(path, pairs=pairs, guard_formulas=guard_formulas)})

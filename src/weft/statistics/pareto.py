@@ -15,7 +15,15 @@ from weft.metrics.registry import prototype
 
 @dataclass(frozen=True)
 class ParetoFront:
-    """The models on a Pareto front, and the volume between the front and the nadir."""
+    """The models on a Pareto front, and the hypervolume between the front and the nadir.
+
+    Attributes
+    ----------
+    models
+        Names of the models on the front.
+    hypervolume
+        Volume that the front dominates.
+    """
 
     models: tuple[str, ...]
     hypervolume: float

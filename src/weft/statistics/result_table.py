@@ -39,41 +39,55 @@ _COLUMNS = ("k", "value", "std_error", "ci_low", "ci_high", "users", "higher_is_
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ResultTable:
-    """The values of several models, with the best ones marked; `weft.table` builds it.
+    """A table with the values of several models, in which the best values are marked.
 
+    `weft.table` is another name of this class. The best value of a metric is bold; with three
+    models or more, the second best is underlined.
+
+    Parameters
+    ----------
     results
-        Results in a list or by name, a `Comparison`, or several results by name, which are runs of
-        a model (seeds, folds): `{"als": [first, second], "pop": [third]}`. Of runs, the mean is
-        shown.
+        Results in a list or by name, a `Comparison`, or several results of each model:
+        `{"als": [first, second], "pop": [third]}`. Several results are runs (seeds, folds), of
+        which the mean is shown.
     metrics
-        Names of the metrics to show, in order. By default all of the results, or those that were
-        compared.
+        Names of the metrics to show, in order. By default all metrics of the results, or those that
+        were compared.
     baseline
-        The model to compare with. Of a comparison, † marks models that are significantly better
-        than it and ‡ those that are worse. Without a baseline, models that share a letter do not
-        differ significantly; between two models, * marks the better one.
+        Model to compare with. In a table of a comparison, † marks models that are significantly
+        better than the baseline and ‡ those that are worse. Without a baseline, models that share a
+        letter do not differ significantly; if there are two models, * marks the better one.
     test
-        The test of the comparison that decides; by default its first that a metric has.
+        Test of the comparison that decides on significance. By default the first test of the
+        comparison that a metric has.
     improvement
         Add the relative change of each value against the baseline.
     spread
-        `"interval"` (95% over users), `"std_error"` (over users), `"std"` (over the runs of a
-        model) or `"none"`. `"auto"` is std for runs, none for a comparison, else interval.
-    digits, percent
-        Number of decimals, by default 4, or 2 with `percent`, which multiplies the values of
-        metrics between 0 and 1 by 100.
+        Variation to show: `"interval"` (95%, over users), `"std_error"` (over users), `"std"` (over
+        the runs of a model) or `"none"`. With `"auto"`, the default, it is `"std"` for runs,
+        `"none"` for a comparison, and otherwise `"interval"`.
+    digits
+        Number of decimals. Default: 4, or 2 with `percent`.
+    percent
+        Multiply the values of metrics between 0 and 1 by 100.
     arrows
-        Show the direction of each metric: ↑ for higher is better, ↓ for lower, → for a target.
+        Show the direction of each metric: ↑ if higher is better, ↓ if lower is better, → for a
+        target. Default: True.
     rows
-        `"models"` or `"metrics"` are the rows; `"auto"`: whichever are more.
+        `"models"` or `"metrics"`: what the rows are. With `"auto"`, the default, whichever are more
+        numerous.
     marks
-        Marks of models by metric, in the place of those of a comparison:
-        `{"nDCG@10": {"als": "†"}}`.
+        Marks of models by metric, instead of those of a comparison: `{"nDCG@10": {"als": "†"}}`.
     notes
         Further lines that explain the table.
 
-    The best value of a metric is bold; of three models and more, the second best is underlined.
+    Raises
+    ------
+    SettingError
+        If an option is invalid, or does not apply to these results.
 
+    Examples
+    --------
     >>> import weft
     >>> truth = {"ann": ["x"], "bob": ["z"]}
     >>> good = weft.evaluate({"ann": ["x"], "bob": ["z"]}, truth, metrics="MRR@2", name="good")
@@ -167,12 +181,12 @@ class ResultTable:
 
     @property
     def comparison(self) -> Comparison | None:
-        """The comparison, None if results were given."""
+        """The comparison, None if the table was built from results."""
         return self.results if isinstance(self.results, Comparison) else None
 
     @cached_property
     def tests(self) -> dict[str, str]:
-        """The test that decides for each metric, of those that were tested."""
+        """The test that decides on significance, by metric."""
         comparison = self.comparison
         if comparison is None:
             return {}
@@ -187,7 +201,7 @@ class ResultTable:
 
     @cached_property
     def metric_rows(self) -> list[MetricRow]:
-        """The metrics of the table; the values are those of all runs of all models."""
+        """The metrics of the table, with the values of all runs of all models."""
         flat = [result for of_model in self.runs.values() for result in of_model]
         rows = metric_rows(flat)
         rows += skill_rows(rows)
@@ -199,10 +213,11 @@ class ResultTable:
         return [by_name[_find_name(name, flat, by_name)] for name in listed]
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a row per model and metric: those of `Result.to_frame`, and higher_is_better.
+        """Return a frame with one row per model and metric.
 
-        `higher_is_better` is null for a metric without a direction. If models have several results,
-        there is a row for each, and its number is in the column `run`.
+        The columns are those of `Result.to_frame`, and `higher_is_better`, which is null for a
+        metric without a direction. If models have several results, there is one row for each, with
+        its number in the column `run`.
         """
         import polars as pl
 
@@ -233,33 +248,48 @@ class ResultTable:
         return to_pandas(self.to_frame())
 
     def to_csv(self, *, guard_formulas: bool = True) -> str:
-        """Return `to_frame` as CSV. Undefined values are NaN, fields that do not apply are empty.
+        """Return the rows of `to_frame` as CSV.
 
-        With `guard_formulas`, text that a spreadsheet would evaluate gets a leading apostrophe.
+        Undefined values are NaN, and values that do not apply are empty. With `guard_formulas`,
+        text that a spreadsheet would evaluate starts with an apostrophe.
         """
         return csv_table(self.to_frame(), guard_formulas=guard_formulas)
 
     def to_markdown(self, *, caption: str | None = None) -> str:
-        """Return a pipe table, below its caption, if there is one."""
+        """Return a Markdown table, below its caption if one is given."""
         return self.render("markdown", caption=caption)
 
     def to_latex(self, *, caption: str | None = None, label: str | None = None) -> str:
-        """Return a `tabular` for the package booktabs, in a `table` if it has a caption or a label.
+        """Return a LaTeX `tabular` for the package booktabs.
 
-        The caption is LaTeX. The notes on the table are comments above it.
+        With a caption (LaTeX code) or a label, it is inside a `table`. The notes on the table are
+        comments above it.
         """
         return self.render("latex", caption=caption, label=label)
 
     def to_html(self, *, caption: str | None = None, label: str | None = None) -> str:
-        """Return a `<table>` that word processors keep when it is pasted; the caption is HTML."""
+        """Return an HTML `<table>`, which word processors keep when it is pasted.
+
+        `caption` is HTML code; `label` is the id of the table.
+        """
         return self.render("html", caption=caption, label=label)
 
     def to_typst(self, *, caption: str | None = None, label: str | None = None) -> str:
-        """Return a `table` of typst, in a `figure` if it has a caption (typst) or a label."""
+        """Return a typst `table`, in a `figure` if it has a caption (typst code) or a label."""
         return self.render("typst", caption=caption, label=label)
 
     def render(self, form: str, *, caption: str | None = None, label: str | None = None) -> str:
-        """Return the table as `"markdown"`, `"latex"`, `"html"` or `"typst"`."""
+        """Return the table in a markup language.
+
+        Parameters
+        ----------
+        form
+            `"markdown"`, `"latex"`, `"html"` or `"typst"`.
+        caption
+            Caption, in this language.
+        label
+            Label of the table; Markdown has none.
+        """
         return TableLayout(self).text_table().render(form, caption=caption, label=label)
 
     def __repr__(self) -> str:

@@ -11,7 +11,8 @@ from weft.config.gates.claims import check_claim, judge_claim
 from weft.config.gates.grammar import COMPARE, Gate
 from weft.config.gates.outcomes import GateOutcome, NotComparable, describe_undefined, find_value
 from weft.errors import InputError, SettingError, did_you_mean
-from weft.evaluation.result import Result, describe_differences
+from weft.evaluation.result import Result
+from weft.evaluation.result_differences import describe_differences
 from weft.evaluation.result_io import load_result
 from weft.metrics.names import format_labels, parse_name, split_labels
 from weft.metrics.profiles import profiled_name

@@ -40,7 +40,7 @@ from weft.engines.partitioned.partitions import (
     read_partition_table,
 )
 from weft.errors import InputError, MissingInput, setting_ref
-from weft.evaluation.api import read_arguments
+from weft.evaluation.arguments import read_arguments
 from weft.evaluation.prepared import PreparedEvaluation
 from weft.evaluation.runner import EvaluationRun
 from weft.metrics.profiles import find_profile

@@ -10,7 +10,7 @@ from typing import Any
 from weft.report.context import ReportContext, metric_family
 from weft.report.number_format import common_places
 from weft.report.verdict_phrases import caption_test
-from weft.statistics.comparison import MeanCell
+from weft.statistics.comparison_marks import MeanCell
 from weft.statistics.metric_rows import MetricRow, skill_rows
 
 MAX_MODEL_COLUMNS = 5  # more models are rows

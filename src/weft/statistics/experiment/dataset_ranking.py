@@ -42,11 +42,31 @@ class FriedmanTest(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DatasetRanking(RankPlotMixin):
-    """The ranks of models on several data sets, and tests of their average ranks.
+    """Ranks of models on several data sets, with tests of their average ranks.
 
-    `ranks` has the rank of each model on each data set, `[data sets, models]`; 1 is best, and equal
-    values share the mean of their ranks. Two models differ under the Nemenyi test if their average
-    ranks differ by `critical_difference` or more; it is NaN under Holm's procedure.
+    `Experiment.rank_datasets` returns it.
+
+    Attributes
+    ----------
+    metric, models, datasets
+        Names of the metric, the models and the data sets.
+    ranks
+        Rank of each model on each data set, `[data sets, models]`. Rank 1 is the best, and models
+        with equal values share the mean of their ranks.
+    values
+        Values of the metric, `[data sets, models]`.
+    friedman
+        Friedman's test of equal average ranks: `statistic` and `p_value`, and `f_statistic` and
+        `f_p_value` of the less conservative form of Iman and Davenport.
+    posthoc, alpha, baseline
+        Settings of the ranking.
+    critical_difference
+        Difference of average ranks from which two models differ under the Nemenyi test; NaN under
+        Holm's procedure.
+    pairs
+        The rows of `to_frame` as mappings.
+    notes
+        Remarks, such as too few data sets.
     """
 
     metric: str
@@ -64,15 +84,15 @@ class DatasetRanking(RankPlotMixin):
 
     @property
     def average_ranks(self) -> dict[str, float]:
-        """The mean rank of each model over the data sets, the best first."""
+        """The mean rank of each model over the data sets, with the best model first."""
         means = dict(zip(self.models, self.ranks.mean(axis=0).tolist()))
         return dict(sorted(means.items(), key=lambda entry: entry[1]))
 
     @property
     def cliques(self) -> list[list[str]]:
-        """The largest groups of models, adjacent in rank, of which no two differ significantly.
+        """The largest groups of models, adjacent in rank, without a significant difference.
 
-        There is none if models were compared with a baseline only.
+        Empty if models were compared only with a baseline.
         """
         if self.baseline is not None:
             return []
@@ -81,8 +101,11 @@ class DatasetRanking(RankPlotMixin):
         return _find_cliques(list(self.average_ranks), differs)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a row per pair of models: rank_difference, z, p_value, p_adjusted, significant,
-        and the numbers of data sets on which model_a wins, ties and loses.
+        """Return a frame with one row per pair of models.
+
+        The columns are `model_a`, `model_b`, `rank_difference`, `z`, `p_value`, `p_adjusted`,
+        `significant`, and `wins`, `ties` and `losses`: the numbers of data sets on which model_a is
+        better, equal or worse.
         """
         import polars as pl
 
@@ -97,7 +120,10 @@ class DatasetRanking(RankPlotMixin):
         return to_pandas(self.to_frame())
 
     def leaderboard(self) -> pl.DataFrame:
-        """Return a row per model, the best average rank first: a column of values per data set."""
+        """Return a frame with one row per model, with the best average rank first.
+
+        The columns are `model`, `average_rank`, and one column of values per data set.
+        """
         import polars as pl
 
         order = [self.models.index(model) for model in self.average_ranks]

@@ -43,7 +43,17 @@ RUN_TESTS = choices(RunTestName)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RunComparison:
-    """Every pair of models on every data set and metric under every test, one row each."""
+    """A comparison of models over folds and seeds; returned by `Experiment.compare`.
+
+    Attributes
+    ----------
+    rows
+        The rows of `to_frame` as dicts.
+    alpha, correction
+        Significance level, and correction of the p-values.
+    notes
+        Remarks, such as the reason why a test has no p-value.
+    """
 
     rows: tuple[dict[str, Any], ...]
     alpha: float
@@ -51,13 +61,23 @@ class RunComparison:
     notes: tuple[str, ...] = ()
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a row per data set, pair of models, metric and test.
+        """Return a frame with one row per data set, pair of models, metric and test.
 
-        `difference` is the mean of model_a less that of model_b, over folds of the means over
-        seeds; `std_error` its standard error, `df` the degrees of freedom of Student's t,
-        `ci_low` to `ci_high` its interval at level 1 - alpha. `p_adjusted` is adjusted by the
-        correction over all pairs of models on one data set and metric under one test. `runs` are
-        the runs of both models, `users` the users that were resampled.
+        Returns
+        -------
+        polars.DataFrame
+            The columns:
+
+            - `dataset`, `model_a`, `model_b`, `metric`, `k`, `test`: the names, and the cut-off or
+              null.
+            - `difference`, `std_error`: the mean of model_a minus that of model_b, over folds of
+              the means over seeds, and its standard error.
+            - `ci_low`, `ci_high`: the ends of its interval at level 1 - alpha.
+            - `df`: the degrees of freedom of Student's t.
+            - `p_value`, `p_adjusted`: the p-value, and the p-value adjusted over all pairs of
+              models on one data set and metric under one test.
+            - `significant`: whether `p_adjusted` is at most alpha; null without a p-value.
+            - `runs`, `users`: the number of runs of both models, and of users that were resampled.
         """
         import polars as pl
 

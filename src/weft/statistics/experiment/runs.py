@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +12,7 @@ from weft.errors import InputError, SettingError, check_path, check_type, settin
 from weft.evaluation.result import Result
 from weft.evaluation.result_io import load_result
 from weft.statistics.experiment.dataset_ranking import DatasetRanking, rank_models
+from weft.statistics.experiment.result_files import FIELDS, Label, find_results
 from weft.statistics.experiment.run_comparison import (
     RunComparison,
     RunTestSettings,
@@ -25,10 +24,6 @@ from weft.statistics.result_table import ResultTable
 
 if TYPE_CHECKING:
     import polars as pl
-
-Label = str | int
-_FIELDS = ("dataset", "model", "fold", "seed")
-_PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +42,7 @@ class Run:
         return self.dataset, self.model, self.fold, self.seed
 
     def __str__(self) -> str:
-        named = zip(_FIELDS, self.labels)
+        named = zip(FIELDS, self.labels)
         return ", ".join(f"{name} {label!r}" for name, label in named if label not in ("", None))
 
 
@@ -71,15 +66,31 @@ class Experiment:
 
     @classmethod
     def read(cls, pattern: str | Path, *, dataset: str = "") -> Experiment:
-        """Read saved results; parts of their paths are the labels.
+        """Read saved results, with labels from parts of their paths.
 
-        The pattern has a placeholder for each label: `"runs/{dataset}/{model}-{fold}-{seed}.json"`.
-        Each matches some text within the name of a folder or file, `{}` for text that is no
-        label. A model without a placeholder is called as in its result. Raises `InputError` if no
-        file matches.
+        Parameters
+        ----------
+        pattern
+            Path with a placeholder for each label: `"runs/{dataset}/{model}-{fold}-{seed}.json"`. A
+            placeholder matches text within the name of a folder or file; `{}` matches text that is
+            no label. Without the placeholder `{model}`, models have the names of their results.
+        dataset
+            Label of the data set if the pattern does not contain it.
+
+        Returns
+        -------
+        Experiment
+            The results of all matching files.
+
+        Raises
+        ------
+        InputError
+            If no file matches, or a file is not a result.
+        SettingError
+            If the pattern has another placeholder, or one twice.
         """
         experiment = cls()
-        for path, labels in _find_files(str(check_path("pattern", pattern))):
+        for path, labels in find_results(str(check_path("pattern", pattern))):
             experiment.add(load_result(path), **{"dataset": dataset, **labels})
         return experiment
 
@@ -92,9 +103,21 @@ class Experiment:
         fold: Label | None = None,
         seed: Label | None = None,
     ) -> None:
-        """Add the result of a run; the model is called as the result by default.
+        """Add the result of a run.
 
-        Raises `SettingError` if there is a run with the same labels.
+        Parameters
+        ----------
+        result
+            Result of `weft.evaluate`.
+        model
+            Name of the model, by default that of the result.
+        dataset, fold, seed
+            Labels of the run.
+
+        Raises
+        ------
+        SettingError
+            If the experiment has a run with the same labels.
         """
         check_type("result", result, Result, "a result of weft.evaluate")
         run = Run(result, result.name if model is None else model, dataset, fold, seed)
@@ -130,7 +153,7 @@ class Experiment:
 
     @property
     def notes(self) -> list[str]:
-        """Remarks that a reader of the numbers needs, such as models with one seed."""
+        """Remarks that are needed to interpret the numbers, such as models with one seed."""
         return describe_gaps(self._runs)
 
     def __len__(self) -> int:
@@ -143,7 +166,10 @@ class Experiment:
     # ----------------------------------------------------------------------------------------------
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row per run and value: dataset, model, fold, seed and those of a result."""
+        """Return a frame with one row per run and value.
+
+        The columns are `dataset`, `model`, `fold` and `seed`, and those of `Result.to_frame`.
+        """
         import polars as pl
 
         schema = {"dataset": pl.String, "model": pl.String, "fold": pl.String, "seed": pl.String}
@@ -162,11 +188,27 @@ class Experiment:
     def summary(self, metrics: str | Sequence[str] | None = None) -> pl.DataFrame:
         """Return the mean over runs and its variation, by data set, model and metric.
 
-        `mean` is the mean over folds of the means over seeds, `std` the standard deviation over
-        all runs. `seed_std` is the deviation between the seeds of a fold (pooled over folds),
-        `fold_std` that between the means of folds, and `user_std_error` the standard error of one
-        run that comes from its users (root mean square over runs). Deviations divide by n - 1;
-        those of a single seed, fold or run are NaN.
+        Parameters
+        ----------
+        metrics
+            Names of metrics, by default all that every run has.
+
+        Returns
+        -------
+        polars.DataFrame
+            One row per data set, model and metric, with the columns:
+
+            - `dataset`, `model`, `metric`, `k`: the labels.
+            - `runs`, `folds`: the numbers of runs and folds.
+            - `seeds`: the largest number of seeds of a fold.
+            - `mean`: the mean over folds of the means over seeds.
+            - `std`: the standard deviation over all runs.
+            - `seed_std`: the standard deviation between the seeds of a fold, pooled over folds.
+            - `fold_std`: the standard deviation between the means of folds.
+            - `user_std_error`: the standard error of one run that comes from its users (root mean
+              square over runs).
+
+            Deviations divide by n - 1; those of a single seed, fold or run are NaN.
         """
         return describe_variation(self._runs, self._choose_metrics(metrics))
 
@@ -177,10 +219,36 @@ class Experiment:
         baseline: str | None = None,
         **options: Any,
     ) -> RunComparison:
-        """Compare every two models on each data set, or each model with the baseline.
+        """Compare every two models on each data set, or each model with a baseline.
 
-        The options are those of `RunTestSettings`: `tests` (`"hierarchical"`, `"corrected_t"`,
-        `"seeds_t"`), `correction`, `alpha`, `resamples`, `seed` and `test_ratio`.
+        A test whose requirements are not met has no p-value, and a note gives the reason.
+
+        Parameters
+        ----------
+        metrics
+            Names of metrics, by default all that every run has.
+        baseline
+            Model with which all others are compared.
+        options
+            Further keyword arguments:
+
+            - `tests`: one or several of `"hierarchical"`, a bootstrap of users, and of seeds within
+              folds, which needs values per user and is about these train sets; `"corrected_t"`, the
+              corrected resampled t-test of Nadeau and Bengio, which needs two folds and is about
+              train sets in general; and `"seeds_t"`, Welch's t-test over the seeds of each fold,
+              which needs two seeds and takes the users as fixed. By default the first two are run
+              where possible, and the third where neither is.
+            - `correction`: `"holm"` (default), `"bonferroni"`, `"fdr"` or `"none"`, over the pairs
+              of models on one data set and metric.
+            - `alpha`: significance level, 0.05.
+            - `resamples`, `seed`: those of the bootstrap, 2000 and 0.
+            - `test_ratio`: size of a test set divided by that of a train set, for `"corrected_t"`.
+              Default: 1 / (folds - 1), as for k folds.
+
+        Returns
+        -------
+        RunComparison
+            One row per data set, pair of models, metric and test.
         """
         if baseline is not None:
             self._check_model(baseline)
@@ -195,12 +263,32 @@ class Experiment:
         test: str | None = None,
         **options: Any,
     ) -> ResultTable:
-        """Return one table of models by data sets and metrics: means over runs ± deviations.
+        """Return a table of models by data sets and metrics: means over runs ± deviations.
 
-        The options are those of `weft.table`, such as `percent=True` or `improvement=True`. With a
-        `baseline` and a `test` of `compare`, marks show significant differences from the baseline,
-        adjusted for the number of models.
+        Parameters
+        ----------
+        metrics
+            Names of metrics, by default all that every run has.
+        baseline
+            Model to compare with, as in `weft.table`.
+        test
+            Test of `compare`. Marks then show significant differences from the baseline, adjusted
+            for the number of models.
+        options
+            Options of `weft.table`, such as `percent=True` or `improvement=True`.
 
+        Returns
+        -------
+        ResultTable
+            The table.
+
+        Raises
+        ------
+        SettingError
+            If `test` is given without a baseline, or an option is invalid.
+
+        Examples
+        --------
         >>> import weft
         >>> experiment = weft.Experiment()
         >>> for seed, item in enumerate(["tea", "tea", "rye"]):
@@ -229,7 +317,28 @@ class Experiment:
     def rank_datasets(self, metric: str, **options: Any) -> DatasetRanking:
         """Rank the models on every data set, and test whether their average ranks differ.
 
-        The options are those of `rank_models`: `posthoc`, `baseline`, `alpha`.
+        Parameters
+        ----------
+        metric
+            Name of the metric.
+        options
+            Further keyword arguments:
+
+            - `posthoc`: `"nemenyi"` (default) compares every two models by the critical difference;
+              `"holm"` adjusts the p-values of all pairs, or of the pairs with the baseline, which
+              has more power.
+            - `baseline`: model with which all others are compared.
+            - `alpha`: significance level, 0.05.
+
+        Returns
+        -------
+        DatasetRanking
+            Ranks and tests.
+
+        Raises
+        ------
+        InputError
+            If a model lacks a data set, or there are fewer than two models or data sets.
         """
         (name,) = self._choose_metrics(metric)
         first = self._runs[0].result.entry(name)
@@ -262,38 +371,3 @@ class Experiment:
                     setting="metrics",
                 )
         return list(dict.fromkeys(names))
-
-
-def _find_files(pattern: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the files that match the pattern with their labels, in the order of their names."""
-    expression = re.compile(_to_expression(pattern))
-    start = re.split(r"[^/]*\{", pattern, maxsplit=1)[0]
-    paths = [Path(pattern)] if start == pattern else sorted(Path(start or ".").rglob("*.json"))
-    matches = [(path, expression.fullmatch(path.as_posix())) for path in paths]
-    if not any(match for _, match in matches):
-        raise InputError(f"no result file matches the pattern {pattern!r}.")
-    for path, match in matches:
-        if match is not None:
-            labels = match.groupdict()
-            yield path, {name: _to_label(name, text) for name, text in labels.items()}
-
-
-def _to_expression(pattern: str) -> str:
-    """Return the regular expression of a pattern. Raises `SettingError` for other placeholders."""
-    fields = _PLACEHOLDER.findall(pattern)
-    for field in filter(None, fields):
-        if field not in _FIELDS or fields.count(field) > 1:
-            raise SettingError(
-                f"{setting_ref('pattern', pattern)} has the placeholder {{{field}}}; expected "
-                f"{', '.join(f'{{{name}}}' for name in _FIELDS)} or {{}}, each label once."
-            )
-    pieces = map(re.escape, _PLACEHOLDER.split(pattern)[::2])
-    groups = (f"(?P<{field}>[^/]+?)" if field else "[^/]+?" for field in fields)
-    return "".join(
-        itertools.chain.from_iterable(itertools.zip_longest(pieces, groups, fillvalue=""))
-    )
-
-
-def _to_label(name: str, text: str) -> Label:
-    is_number = name in ("fold", "seed") and text.isdecimal()
-    return int(text) if is_number else text
