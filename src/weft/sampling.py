@@ -9,13 +9,13 @@ are sums over the relevant items of a user are supported: AUC, GAUC, HitRate, MA
 nDCGRendle2020, Precision and Recall.
 """
 
-from weft.evaluation.candidates import draw
+from weft.evaluation.candidate_draws import draw
 from weft.statistics.sampling_theory.expectations import deviation, exact, expected
 from weft.statistics.sampling_theory.identification import (
-    Identification,
     is_identified,
     is_identified_from_sample,
 )
+from weft.statistics.sampling_theory.model_order import Identification
 
 __all__ = [
     "Identification",

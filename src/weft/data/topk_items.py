@@ -21,21 +21,31 @@ _SAMPLE_ROWS = 100  # to detect item ids
 
 
 class TopKItems:
-    """The items recommended to each user as a matrix `[users, k]` of integers, the best first.
-
-    ids
-        Item ids, or positions in `items`. -1 is padding: the list of that user is shorter.
-    scores
-        Scores `[users, k]`, which must not increase along a row. The order of `ids` decides; the
-        scores are for metrics that read scores.
-    users
-        The id of each row. Without it, or with `"positions"`, users are the row numbers 0, 1, 2,
-        ...; ids of truth and train that are a frame or a file then have to be declared.
-    items
-        The ids of items, if `ids` are positions (0, 1, 2, ...) in them.
+    """Recommendation lists as a matrix `[users, k]` of integers.
 
     `weft.evaluate` and the engines accept it wherever they accept recommendation lists.
 
+    Parameters
+    ----------
+    ids
+        Item ids, or positions in `items`, with the best item first. -1 is padding of shorter lists.
+    scores
+        Scores `[users, k]` for metrics that read scores, not increasing along a row. The order of
+        `ids` decides on the ranking.
+    users
+        Id of each row. By default users are the row numbers, from 0; then a truth or train that is
+        a frame or a file raises an error, unless `"positions"` declares that its ids are row
+        numbers.
+    items
+        Ids of the items, if `ids` are positions in them.
+
+    Raises
+    ------
+    InputError
+        If ids, scores or users are invalid.
+
+    Examples
+    --------
     >>> import numpy as np, weft
     >>> ids = np.array([[7, 3, 5], [5, 7, -1]])
     >>> lists = weft.TopKItems(ids, users=["ann", "bob"])
@@ -80,11 +90,11 @@ class TopKItems:
 
     @property
     def users(self) -> pl.Series:
-        """The user of each row."""
+        """The id of each row."""
         return self._users.ids
 
     def to_frame(self) -> pl.DataFrame:
-        """Return rows (user, item, rank) and the score, if there are scores."""
+        """Return a frame with the columns user, item, rank, and score if there are scores."""
         import polars as pl
 
         items = pl.Series(self._codes) if self._items is None else self._items.ids[self._codes]

@@ -30,11 +30,28 @@ T = TypeVar("T")
 
 
 def evaluate(source: EvaluationSource, truth: Interactions, **settings: Any) -> Result:
-    """Run `weft.evaluate` on all processes of torch.distributed and return the result of all users.
+    """Evaluate on all processes of torch.distributed.
 
-    All processes must call it, with the same arguments. Each process reads the data and evaluates
-    its share of the users; a model scores only these. An error in one process stops all.
+    All processes must call it with the same arguments. Each process reads the data and evaluates
+    some of the users, and a model scores only these. An error in one process is raised in all
+    processes.
 
+    Parameters
+    ----------
+    source
+        Scores or recommendation lists of the model, as in `weft.evaluate`.
+    truth
+        Test interactions (ground truth), as in `weft.evaluate`.
+    settings
+        Other keyword arguments of `weft.evaluate`.
+
+    Returns
+    -------
+    Result
+        The result of all users, the same in every process.
+
+    Examples
+    --------
     >>> from weft.engines import distributed
     >>> result = distributed.evaluate({"ann": ["a"]}, {"ann": ["a"]}, metrics="HitRate@1")
     >>> result["HitRate@1"]  # one process, without torchrun
@@ -107,12 +124,24 @@ def process_group() -> Iterator[None]:
 
 
 class ShareSampler(Sampler[int]):
-    """The rows of a data set for this process; each row belongs to exactly one process.
+    """A sampler of the rows of a data set that belong to this process.
 
-    `torch.utils.data.DistributedSampler` repeats rows until all processes have the same number, so
-    that some users count twice. Here the numbers of rows of two processes may differ by one, which
-    is harmless as long as no collective runs per batch.
+    Each row belongs to exactly one process. `torch.utils.data.DistributedSampler` repeats rows
+    until all processes have the same number, so that some users count twice. With this sampler, the
+    numbers of rows of two processes can differ by one, which is harmless as long as no collective
+    operation runs per batch.
 
+    Parameters
+    ----------
+    rows
+        The data set, or another object with a length.
+    rank
+        Rank of the process. Default: that of torch.distributed.
+    number
+        Number of processes. Default: that of torch.distributed.
+
+    Examples
+    --------
     >>> from weft.engines.distributed import ShareSampler
     >>> [list(ShareSampler(range(5), rank=rank, number=2)) for rank in (0, 1)]
     [[0, 2, 4], [1, 3]]

@@ -26,14 +26,32 @@ _K = 5
 def check_metric(
     metric: str | MetricSpec, *, order_only: bool | None = None, tolerance: float = TOLERANCE
 ) -> dict[str, str]:
-    """Run every check on a registered metric; the first failure raises `AssertionError`.
+    """Run every check on a registered metric.
 
-    `order_only`: whether the metric depends only on the order of the scores (default: not
-    `reads_scores`). `tolerance`: how closely two computations of the same value must agree; a
-    metric that computes in float32 needs about 1e-6.
+    Parameters
+    ----------
+    metric
+        Name of the metric, with parameters and a cut-off if needed, such as
+        `"MyMetric(alpha=0.5)"`.
+    order_only
+        Whether the metric depends only on the order of the scores. Default: True unless the class
+        has `reads_scores`.
+    tolerance
+        Largest difference of two computations of the same value. A metric that computes in float32
+        needs about 1e-6.
 
-    Returns the outcome of each check by name: "passed", or why it does not apply.
+    Returns
+    -------
+    dict
+        Outcome by the name of the check: `"passed"`, or the reason why it does not apply.
 
+    Raises
+    ------
+    AssertionError
+        If a check fails.
+
+    Examples
+    --------
     >>> import weft
     >>> weft.testing.check_metric("Gini@5")["prefers_the_perfect_ranking"]
     'not applicable: more hits are not better in the family diversity'
@@ -55,8 +73,27 @@ def run_check(
     order_only: bool | None = None,
     tolerance: float = TOLERANCE,
 ) -> str:
-    """Run one of `CHECKS`, and return its outcome as `check_metric` does.
+    """Run one check on a registered metric.
 
+    Parameters
+    ----------
+    name
+        Name of the check, a key of `CHECKS`.
+    metric, order_only, tolerance
+        As in `check_metric`.
+
+    Returns
+    -------
+    str
+        `"passed"`, or the reason why the check does not apply.
+
+    Raises
+    ------
+    AssertionError
+        If the check fails.
+
+    Examples
+    --------
     >>> import weft
     >>> weft.testing.run_check("stays_in_bounds", "Recall@5")
     'passed'

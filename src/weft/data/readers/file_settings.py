@@ -26,25 +26,37 @@ _SEPARATOR_NAMES = {
 
 @dataclass(frozen=True, init=False)
 class File:
-    """A file, a folder of part files or a pattern such as `recs/*.csv`, and how to read it.
+    """The path of data, and how to read them.
 
     Settings that are not given are detected from the file.
 
+    Parameters
+    ----------
+    path
+        Path of a file, a folder of part files, or a pattern such as `recs/*.csv`.
     format
         `"csv"`, `"tsv"`, `"parquet"`, `"jsonl"`, `"json"` (as ranx writes it), `"recbole"` or
         `"trec"`.
     separator
-        The text between columns, or `"tab"`, `"comma"`, `"semicolon"`, `"pipe"`, `"spaces"` (any
-        number of spaces and tabs).
+        Text between columns, or one of the names `"tab"`, `"comma"`, `"semicolon"`, `"pipe"` and
+        `"spaces"` (any number of spaces and tabs).
     header
-        Whether the first line names the columns.
+        Whether the first line contains the names of the columns.
     columns
-        The columns of roles, by name `{"user": "visitor", "item": "sku"}` or by position from 0
-        `{"user": 0, "item": 2}`. The roles are user, item, score, rating, rank, timestamp, label.
+        Columns of the roles user, item, score, rating, rank, timestamp and label: by name, as in
+        `{"user": "visitor", "item": "sku"}`, or by position from 0, as in `{"user": 0, "item": 2}`.
     ids
-        The type of ids: `"string"`, `"integer"` or `"auto"`. With `"auto"`, ids keep their type; in
-        text they are integers if all ids of a column are canonical integers (007 is not).
+        Type of the ids: `"string"`, `"integer"` or `"auto"` (default). With `"auto"`, ids keep
+        their type; text ids are integers if all ids of a column are canonical integers (007 is
+        not).
 
+    Raises
+    ------
+    SettingError
+        If a setting is invalid.
+
+    Examples
+    --------
     >>> import weft
     >>> weft.File("clicks.csv", columns={"user": "visitor"}).ids
     'auto'
@@ -85,7 +97,7 @@ class File:
 
     @property
     def is_declared_table(self) -> bool:
-        """True if the settings describe a table, so that it is no TREC file."""
+        """True if the settings describe a table, which excludes the format TREC."""
         if self.format is not None:
             return self.format != "trec"
         is_described = self.header is False and bool(self.columns)

@@ -21,11 +21,29 @@ _SELECT_FACTOR = 64
 
 
 class Factors:
-    """User embeddings `[users, d]` and item embeddings `[items, d]`, with optional biases.
+    """User and item embeddings, whose products are scores.
 
-    The score of user u and item i is `user_embeddings[u] · item_embeddings[i] + user_biases[u] +
-    item_biases[i]`.
+    The score of user u and item i is
+    `user_embeddings[u] · item_embeddings[i] + user_biases[u] + item_biases[i]`.
 
+    Parameters
+    ----------
+    user_embeddings
+        Embeddings of the users, `[users, d]`.
+    item_embeddings
+        Embeddings of the items, `[items, d]`.
+    user_biases
+        Biases of the users, `[users]`. Default: none.
+    item_biases
+        Biases of the items, `[items]`. Default: none.
+
+    Raises
+    ------
+    InputError
+        If the shapes do not match.
+
+    Examples
+    --------
     >>> import torch, weft
     >>> pair = weft.Factors(torch.eye(2), torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
     >>> pair.scores(0, 2, users=None)
@@ -77,12 +95,12 @@ class Factors:
 
     @property
     def item_embeddings(self) -> Tensor:
-        """The item embeddings `[items, d]`, also as the input `item_vectors` of metrics."""
+        """The item embeddings `[items, d]`, which metrics can read as the input `item_vectors`."""
         return self._items
 
     @property
     def tensors(self) -> dict[str, Tensor | None]:
-        """The arguments of the constructor as tensors, by name."""
+        """The embeddings and biases as tensors, by the names of the parameters."""
         return {
             "user_embeddings": self._users,
             "item_embeddings": self._items,
@@ -91,7 +109,10 @@ class Factors:
         }
 
     def scores(self, start: int, stop: int, users: Any, items: Any = None) -> Tensor:
-        """Return the scores of all items; see `Source`."""
+        """Return the scores `[stop - start, items]` of the rows from `start` to `stop - 1`.
+
+        `users` and `items` are ids, which factors do not use.
+        """
         with torch.no_grad():
             scores = with_caller_threads(torch.mm, self._users[start:stop], self._items.T)
             if self._user_biases is not None:
@@ -101,9 +122,21 @@ class Factors:
         return scores
 
     def scores_for_items(self, rows: Tensor, users: Any, items: Tensor, ids: Any) -> Tensor:
-        """Return the scores of some items of each row; see `Source`.
+        """Return the scores `[rows, n]` of some items of each row.
 
-        They equal those of `scores` up to rounding, and exactly if all items are multiplied.
+        They equal those of `scores` up to rounding, or exactly where the embeddings of all items
+        are multiplied.
+
+        Parameters
+        ----------
+        rows
+            Row numbers, `[rows]`.
+        users
+            Ids of these rows, which factors do not use.
+        items
+            Column numbers of the items of each row, `[rows, n]`.
+        ids
+            Ids of all columns, which factors do not use.
         """
         rows, items = rows.to(self._users.device), items.to(self._users.device)
         multiplies_all = len(self._items) <= _SELECT_FACTOR * items.shape[1]
@@ -134,7 +167,7 @@ class Factors:
         return scores
 
     def select_users(self, rows: NDArray[np.int64]) -> Factors:
-        """Return the factors of some users, in their order."""
+        """Return the factors of some users, in the order of `rows`."""
         selected = copy(self)
         selected._users, selected.num_users = self._users[rows], len(rows)
         if self._user_biases is not None:

@@ -39,18 +39,32 @@ _EXPECTED = (
 
 
 class Scores:
-    """Scores `[users, items]` or factors, with the ids of their rows and columns.
+    """Scores or factors with the ids of their rows and columns.
 
+    Parameters
+    ----------
     scores
-        A pandas frame with users in its index and items in its columns; a polars frame or Arrow
-        table with the users in its first column and an item in each other one; an array or tensor
-        `[users, items]`; `weft.Factors`; or the path of a `.npy`, `.npz`, `.pt` or `.safetensors`
-        file with either.
-    users, items
-        The ids of the rows and columns: a list, an array, the path of a file, or `"positions"` if
-        they are row and column numbers. They replace those of a frame or a file. Text that names
-        the columns of a polars frame is read as integers if all of it is.
+        Scores `[users, items]` in one of these forms:
 
+        - a pandas frame with users in its index and items in its columns;
+        - a polars frame or Arrow table with users in its first column, and one column for each
+          item;
+        - an array or tensor, or `weft.Factors`;
+        - the path of a `.npy`, `.npz`, `.pt` or `.safetensors` file with scores or factors.
+    users
+        Ids of the rows: a list, an array, the path of a file, or `"positions"` if ids are row
+        numbers. They replace the ids of a frame or file.
+    items
+        Ids of the columns, in the same forms. If all column names of a polars frame are texts of
+        integers, they are read as integers.
+
+    Raises
+    ------
+    InputError
+        If scores cannot be read, or the number of ids differs from that of rows or columns.
+
+    Examples
+    --------
     >>> import pandas as pd, weft
     >>> frame = pd.DataFrame([[0.9, 0.1], [0.2, 0.8]], index=["ann", "bob"], columns=["x", "y"])
     >>> weft.evaluate(weft.Scores(frame), {"ann": ["x"], "bob": ["y"]}, metrics="HitRate@1")[
@@ -81,7 +95,7 @@ class Scores:
         self.items = _read_ids("items", own_items if items is None else items, source.num_items)
 
     def open(self) -> ScoreMatrix | Factors:
-        """Return the source of scores, with the ids."""
+        """Return the source of scores, with its ids."""
         source = copy(self._source)
         source.user_ids, source.item_ids, source.path = self.users, self.items, self.path
         return source

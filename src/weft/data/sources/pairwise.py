@@ -14,15 +14,29 @@ from weft.errors import InputError, check_int
 
 
 class PairwiseModel(nn.Module):
-    """A source for a model that scores (user, item) pairs: `weft.evaluate(PairwiseModel(model),
-    truth, items=ids, ...)`.
+    """A source for a model that scores pairs of a user and an item.
 
-    `model` is a `torch.nn.Module` with `forward(user_ids, item_ids)`, an object with
-    `predict(user_ids, item_ids)`, or such a function. It returns a score for each pair, `[pairs]`
-    or `[pairs, 1]`. A module and a function get ids as tensors, `predict` as NumPy arrays, and all
-    of them lists of text ids. At most `batch_pairs` pairs are scored at once. Give the items with
-    `items=`; with `candidates=` or `strategy="sampled"` only the pairs needed are scored.
+    Give the items to the evaluation, as in
+    `weft.evaluate(PairwiseModel(model), truth, items=ids, ...)`. With `candidates` for each user or
+    `strategy="sampled"`, only the pairs that are needed are scored.
 
+    Parameters
+    ----------
+    model
+        A `torch.nn.Module` with `forward(user_ids, item_ids)`, an object with
+        `predict(user_ids, item_ids)`, or such a function. It returns a score for each pair,
+        `[pairs]` or `[pairs, 1]`. A module and a function get ids as tensors, `predict` as NumPy
+        arrays, and all of them get text ids as lists.
+    batch_pairs
+        Largest number of pairs that are scored in one call.
+
+    Raises
+    ------
+    InputError
+        If `model` is none of these.
+
+    Examples
+    --------
     >>> import torch, weft
     >>> model = weft.PairwiseModel(lambda users, items: -(users - items).abs())
     >>> weft.evaluate(model, {0: [0], 3: [2]}, items=[0, 1, 2, 3], metrics="MRR@2")["MRR@2"]

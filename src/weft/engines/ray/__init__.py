@@ -41,30 +41,47 @@ def evaluate(
     gpus_per_worker: float = 0,
     **settings: Any,
 ) -> Result:
-    """Evaluate on Ray, with the arguments and the values of `weft.evaluate`.
+    """Evaluate a model or recommendation lists on Ray, with the same values as `weft.evaluate`.
 
-    If Ray runs already (`ray.init`), it is used and left running; else it is started for the time
-    of the call.
+    If Ray already runs (`ray.init`), it is used and left running. Otherwise it is started for the
+    time of the call. With `per_user=True`, the values of all users are collected on the driver.
 
+    Parameters
+    ----------
     source
-        Recommendation lists: Parquet (a path, folder, pattern, or a URL as polars reads them),
-        which tasks read; a Ray Dataset; or any other input of `weft.evaluate`, which the driver
-        reads. Or a model: a callable, an object with `score(users[, items])`, `weft.Factors`, a
-        class of such objects, which is constructed once on each worker (for models that load
-        themselves), or one or several handles of Ray actors with such a method.
-    truth, train, users, candidates, user_groups, slices
-        Tables of the same kinds. Paths must be visible on all machines.
-    items, item_clusters, item_features
-        As for `weft.evaluate`, read by the driver; also as a Ray Dataset.
-    parts
-        Number of partitions of the users: by default the number of CPUs (four for each worker of a
-        model), and more if a partition would have more than 4 million rows, up to 512.
-    workers, gpus_per_worker
-        Number of actors with the model, by default one per CPU, or as many as the GPUs allow; and
-        the share of a GPU of each.
+        Recommendation lists or a model, in one of these forms:
 
-    Lists in Parquet without scores and ranks have the order of the files by name and of their rows.
-    With `per_user=True` the table of all users is collected on the driver.
+        - Recommendation lists as Parquet (a path, a folder, a pattern, or a URL as polars reads
+          them), which tasks read; or a Ray Dataset. Parquet without scores and ranks has the order
+          of the files by name, and of their rows.
+        - A model: a function, an object with `score(users)` or `score(users, items)`,
+          `weft.Factors`, or one or several handles of Ray actors with such a method. A class is
+          constructed once on each worker, for models that load themselves.
+        - Any other source of `weft.evaluate`, which the driver reads.
+    truth
+        Test interactions (ground truth): Parquet or a Ray Dataset, or any other form of
+        `weft.evaluate`. Paths must be visible on all machines.
+    parts
+        Number of partitions of the users. Default: the number of CPUs (four for each worker of a
+        model), and more if a partition would have more than 4 million rows, up to 512.
+    workers
+        Number of actors with the model. Default: one per CPU, or as many as the GPUs allow.
+    gpus_per_worker
+        Number of GPUs of each actor, which can be a fraction. Default: 0.
+    settings
+        Other keyword arguments of `weft.evaluate`. `train`, `users`, `candidates`, `user_groups`
+        and `slices` can have the forms of `truth`. `items`, `item_clusters` and `item_features` are
+        read by the driver, and can also be a Ray Dataset.
+
+    Returns
+    -------
+    Result
+        The result of all users.
+
+    Raises
+    ------
+    EngineError
+        If Ray cannot be reached, or a task fails.
     """
     arguments = bind_arguments(source, truth, settings)
     parts = None if parts is None else check_int("parts", parts)
@@ -83,7 +100,11 @@ def evaluate(
 
 @contextmanager
 def cluster(address: str | None = None) -> Iterator[None]:
-    """Use the Ray of this process, or connect to `address`, or start one, while the block runs."""
+    """Connect to Ray while the block of a `with` statement runs.
+
+    The Ray of this process is used if it runs already; otherwise this connects to `address`, or
+    starts Ray on this machine if there is no address.
+    """
     ray = _import_ray()
     if ray.is_initialized():
         yield

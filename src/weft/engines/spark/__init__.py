@@ -40,17 +40,20 @@ __all__ = ["SparkResult", "evaluate", "session"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparkResult(Result):
-    """A Result with its values per user in Spark.
+    """A `Result` whose values per user are in Spark.
 
-    `per_user_table`, with `per_user=True`, is a Spark DataFrame: user, and a column per metric, as
-    in `Result.per_user`. It can be written as Parquet, and is valid while the session runs.
+    Attributes
+    ----------
+    per_user_table
+        With `per_user=True`, a Spark DataFrame with the columns of `Result.per_user`. It can be
+        written as Parquet, and is valid while the session runs.
     """
 
     per_user_table: DataFrame | None = None
     partition_results: SparkPartitions[Any] | None = None  # from which the table is computed
 
     def collected(self) -> Result:
-        """Return a Result with the values of users in the memory of this process."""
+        """Return a `Result` with the values of users in the memory of this process."""
         values = _field_values(self)
         if self.partition_results is not None:
             tables = collect_user_tables(self.partition_results)
@@ -72,25 +75,44 @@ def evaluate(
     address: str | None = None,
     **settings: Any,
 ) -> SparkResult:
-    """Evaluate on Spark, with the arguments and the values of `weft.evaluate`.
+    """Evaluate recommendation lists on Spark, with the same values as `weft.evaluate`.
 
-    source, truth, train, candidates, user_groups, slices
-        A Spark DataFrame, the name of a table, the path of Parquet as Spark reads it (a folder, a
-        pattern, `s3a://...`), or any other input of `weft.evaluate`, which the driver reads.
-        Recommendation lists have a score or a rank, or are arrays: a row per user, with an array of
-        items or of structs (item, score), the best first, as from
-        `ALSModel.recommendForAllUsers`.
-    items, item_clusters, item_features
-        As for `weft.evaluate`, or one of the above; the driver collects them.
-    spark, address
-        The session; by default the active one, or else a new one at `address` (the URL of a master,
-        by default all cores of this machine), which is stopped at the end, unless a per-user table
-        needs it.
+    Parameters
+    ----------
+    source
+        Recommendation lists in one of these forms:
+
+        - A Spark DataFrame, the name of a table, or the path of Parquet as Spark reads it (a
+          folder, a pattern, `s3a://...`), with the columns user, item, and a score or a rank; or
+          with a row per user and an array of items or of structs (item, score), the best item
+          first, as from `ALSModel.recommendForAllUsers`.
+        - Any other recommendation lists of `weft.evaluate`, which the driver reads.
+    truth
+        Test interactions (ground truth): a DataFrame, table or path of the same kind, or any other
+        form of `weft.evaluate`.
+    spark
+        The session. Default: the active one, or a new one, which is stopped at the end unless a
+        per-user table needs it.
     parts
-        Number of partitions of the users. By default the number of tasks that run at once, and a
+        Number of partitions of the users. Default: the number of tasks that run at once, or a
         multiple of it if a partition would have more than four million rows.
+    address
+        URL of the master for a new session. Default: all cores of this machine.
+    settings
+        Other keyword arguments of `weft.evaluate`. `train`, `candidates`, `user_groups` and
+        `slices` can have the forms of `truth`; so can `items`, `item_clusters` and `item_features`,
+        which the driver collects.
 
-    With `per_user=True` the values of users stay in Spark: `result.per_user_table`.
+    Returns
+    -------
+    SparkResult
+        The result. With `per_user=True`, the values of users stay in Spark
+        (`SparkResult.per_user_table`).
+
+    Raises
+    ------
+    EngineError
+        If Spark cannot be reached, or a task fails.
     """
     parts = None if parts is None else check_int("parts", parts)
     require_spark()

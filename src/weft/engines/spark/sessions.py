@@ -44,10 +44,11 @@ def require_spark() -> None:
 
 @contextmanager
 def session(address: str | None = None) -> Iterator[SparkSession]:
-    """Yield the active session, which is left as it is, or a new one, which is stopped at the end.
+    """Yield a Spark session, for use in a `with` statement.
 
+    It is the active session, which is left as it is, or a new one, which is stopped at the end.
     `address` is the URL of a master for a new session, such as `local[4]` or `spark://host:7077`;
-    by default all cores of this machine.
+    by default all cores of this machine are used.
     """
     with open_session(None, address, stop=True) as spark:
         yield spark

@@ -93,9 +93,16 @@ class SplitFold:
 class Split:
     """Interactions that are split into train, validation and test, or into folds.
 
-    The parts have all columns of the data, and its order of rows. `manifest` records the method,
-    its parameters, what was dropped, and the size and the time range of each part.
+    `weft.split` returns it. The parts have all columns of the data, and its order of rows.
 
+    Attributes
+    ----------
+    manifest
+        Record of the method, its parameters, the dropped rows, and the size and time range of each
+        part.
+
+    Examples
+    --------
     >>> import weft
     >>> clicks = {"user": ["ann", "ann"], "item": ["tea", "rye"], "timestamp": [2, 1]}
     >>> split = weft.split(pl.DataFrame(clicks), "leave-last-out", n=1)
@@ -115,7 +122,7 @@ class Split:
 
     @property
     def validation(self) -> pl.DataFrame | None:
-        """The validation interactions; None if there are none by the settings."""
+        """The validation interactions; None if the settings have no validation set."""
         return collect(self.scan("validation")) if self.settings.has_validation else None
 
     @property
@@ -125,7 +132,7 @@ class Split:
 
     @property
     def folds(self) -> tuple[SplitFold, ...]:
-        """The folds; empty for other methods."""
+        """The folds, each with `number`, `train` and `test`; empty for other methods."""
         return tuple(SplitFold(self, number + 1) for number in range(self.settings.folds or 0))
 
     def scan(
@@ -133,7 +140,8 @@ class Split:
     ) -> pl.LazyFrame:
         """Return a part as a polars query, for data that do not fit into memory.
 
-        `part` is "train", "validation" or "test", `fold` the number of a fold from 1 on.
+        `part` is `"train"`, `"validation"` or `"test"`; `fold` is the number of a fold, from 1.
+        Raises `SettingError` if the split has no such part.
         """
         for one in self.parts:
             if (one.name, one.fold) == (part, fold):
@@ -151,10 +159,22 @@ class Split:
         format: SplitFormat | None = None,  # noqa: A002
         overwrite: bool = False,
     ) -> list[Path]:
-        """Write all parts and the manifest to a folder, or nothing; return the paths.
+        """Write all parts and the manifest to a folder, completely or not at all.
 
-        `format` is "csv", "tsv", "parquet" or "jsonl"; by default that of the input file, and
-        Parquet for frames. Files of another split are replaced only with `overwrite`.
+        Parameters
+        ----------
+        folder
+            Folder, which is created if it does not exist.
+        format
+            `"csv"`, `"tsv"`, `"parquet"` or `"jsonl"`. Default: the format of the input file, and
+            Parquet for frames.
+        overwrite
+            Replace the files of another split.
+
+        Returns
+        -------
+        list of Path
+            The written files.
         """
         from weft.evaluation.splitting.split_files import save_split
 
@@ -162,24 +182,71 @@ class Split:
 
 
 def split(data: Table, method: SplitMethod, **options: Unpack[SplitOptions]) -> Split:
-    """Split interactions into train, validation and test.
+    """Split interactions into train, validation and test, or into folds.
 
-    `data` is a path, a `weft.File`, or a polars or pandas frame with the columns user, item and,
-    for methods that sort by time, timestamp. `method` is
+    Random choices depend only on the seed and the ids, and not on the order of rows.
 
-    - `"timeline"`: one point in time for all users, `test_from` or a `test_share` of the rows
-    - `"user-timeline"`: the last `test_share` of each user's interactions
-    - `"leave-last-out"`: the last `n` interactions of each user
-    - `"random"`: a random `test_share`, `per="user"` or `per="global"`
-    - `"folds"`: k `folds`, each of which is the test set once
+    Parameters
+    ----------
+    data
+        A path, a `weft.File`, or a polars or pandas frame, with the columns user, item and, for
+        methods that sort by time, timestamp.
+    method
+        Which interactions form the test set:
 
-    Other options are validation_share, validation_from and validation_n, ties, duplicates,
-    min_user_interactions, min_item_interactions and core, cold_users and cold_items, and seed.
-    Random choices depend on the seed and the ids alone, not on the order of rows.
+        - `"timeline"`: those from one point in time on, for all users: from `test_from`, or the
+          last `test_share` of the rows.
+        - `"user-timeline"`: the last `test_share` of the interactions of each user.
+        - `"leave-last-out"`: the last `n` interactions of each user.
+        - `"random"`: a random `test_share`.
+        - `"folds"`: each of `folds` random parts once.
+    test_share, validation_share
+        Share of the interactions in the test and validation set, above 0 and below 1. Default: 0.2,
+        and no validation set.
+    test_from, validation_from
+        First timestamp of the test and validation set, for `"timeline"`: a number as in the data, a
+        date, or text in ISO 8601.
+    n, validation_n
+        Number of test and validation interactions of each user, for `"leave-last-out"`. Default: 1,
+        and no validation set.
+    folds
+        Number of folds. Default: 5.
+    per
+        For `"random"` and `"folds"`: divide the interactions of each user separately (`"user"`, the
+        default) or all interactions together (`"global"`).
+    ties
+        Interactions of a user with the same timestamp at the border of two sets, for
+        `"user-timeline"` and `"leave-last-out"`: `"break"` (default) orders them by a hash of seed,
+        user and item; `"together"` puts all of them into the earlier set.
+    duplicates
+        Repeated interactions of a user with an item: `"error"` (default) raises an error; `"first"`
+        and `"last"` keep one, by timestamp or else by row; `"keep"` keeps all.
+    min_user_interactions, min_item_interactions
+        Users and items with fewer interactions are dropped before the split. Default: 1.
+    core
+        Apply both minima repeatedly until all remaining users and items have enough interactions
+        (k-core).
+    cold_users, cold_items
+        Validation and test interactions of users or items that are not in train: `"keep"` (default)
+        or `"drop"`.
+    seed
+        Seed of the random numbers. Default: 0.
 
-    Raises `InputError` for rows without a timestamp that a method needs, for repeated
-    interactions, and for a split with an empty part.
+    Returns
+    -------
+    Split
+        The parts, and a record of how they were made.
 
+    Raises
+    ------
+    InputError
+        If a row lacks a timestamp that the method needs, for repeated interactions, and if a part
+        is empty.
+    SettingError
+        If an option is invalid, or the method does not have it.
+
+    Examples
+    --------
     >>> import polars as pl
     >>> import weft
     >>> clicks = pl.DataFrame(

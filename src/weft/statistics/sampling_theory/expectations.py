@@ -23,8 +23,27 @@ def exact(
     metrics: Metric | Iterable[Metric],
     top_k: Iterable[int] | int | None = None,
 ) -> dict[str, float]:
-    """Return the metrics of the full ranking, by name.
+    """Return the metrics of the full ranking.
 
+    Parameters
+    ----------
+    ranks
+        Rank from 1 of the relevant item of each user, `[users]`, or a list of ranks for each user.
+    num_items
+        Number of ranked items: one number for all users, or one for each.
+    metrics
+        Names of metrics that are sums over the relevant items of a user: AUC, GAUC, HitRate, MAP,
+        MAR, MRR, nDCG, nDCGRendle2020, Precision and Recall.
+    top_k
+        Cut-offs of the metrics that are named without one.
+
+    Returns
+    -------
+    dict
+        Values by the name of the metric.
+
+    Examples
+    --------
     >>> import weft
     >>> weft.sampling.exact([1, 3], num_items=9, metrics=["MRR@2", "AUC"])
     {'MRR@2': 0.5, 'AUC': 0.875}
@@ -45,10 +64,31 @@ def expected(
     estimator: EstimatorName | None = None,
     gamma: float | None = None,
 ) -> dict[str, float]:
-    """Return the exact means of the sampled metrics over all draws, by name.
+    """Return the expected values of sampled metrics over all draws of negatives.
 
-    With `estimator`, those of the metrics of estimated ranks.
+    The values are exact.
 
+    Parameters
+    ----------
+    ranks, num_items, metrics, top_k
+        As in `weft.sampling.exact`.
+    num_negatives
+        Number of negatives that are drawn uniformly for each user.
+    replacement
+        Whether negatives are drawn with replacement. Default: False.
+    estimator
+        Return the values of the metrics of ranks that are estimated from the sample:
+        `"rank_estimate"` or `"bias_variance"`. Only without replacement.
+    gamma
+        Weight of variance against bias for `estimator="bias_variance"`. Default: 0.1.
+
+    Returns
+    -------
+    dict
+        Values by the name of the metric.
+
+    Examples
+    --------
     >>> import weft
     >>> values = weft.sampling.expected(
     ...     [1, 4], num_items=10, num_negatives=3, metrics=["MRR@3", "AUC"]
@@ -74,11 +114,26 @@ def deviation(
     estimator: EstimatorName | None = None,
     gamma: float | None = None,
 ) -> dict[str, float]:
-    """Return the exact standard deviations of the sampled metrics over all draws, by name.
+    """Return the standard deviations of sampled metrics over all draws of negatives.
 
-    They are the random error of one sampled evaluation of these users, with independent draws for
-    each. Several relevant items per user take time: a table of all pairs of positions per user.
+    They are exact, and are the random error of one sampled evaluation of these users with
+    independent draws. With several relevant items per user the computation takes longer: it uses a
+    table of all pairs of positions of each user.
 
+    Parameters
+    ----------
+    ranks, num_items, metrics, top_k
+        As in `weft.sampling.exact`.
+    num_negatives, replacement, estimator, gamma
+        As in `weft.sampling.expected`.
+
+    Returns
+    -------
+    dict
+        Standard deviations by the name of the metric.
+
+    Examples
+    --------
     >>> import weft
     >>> weft.sampling.deviation([1, 1], num_items=10, num_negatives=3, metrics="MRR@3")
     {'MRR@3': 0.0}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.errors import InputError, SettingError, check_float, check_int, setting_ref
 from weft.statistics.pairing import Integers
+from weft.statistics.sampling_theory.model_order import Identification, ModelPair
 from weft.statistics.sampling_theory.moments import (
     NegativeDraws,
     draw_probabilities,
@@ -22,80 +23,12 @@ from weft.statistics.sampling_theory.rank_formulas import RankFormulas
 from weft.statistics.sampling_theory.ranked_users import RankedUsers
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from weft._choices import EstimatorName
     from weft.evaluation.argument_types import ItemCounts, Metric, UserRanks
 
 _CONSTRAINTS = 100  # positions at which distribution functions are compared
 _GRID_STEPS = 400  # of the grid of ranks
 _ROUNDING = 1e-12  # differences up to this count as equal
-
-
-@dataclass(frozen=True)
-class ModelPair:
-    """Two models and whether their order is identified.
-
-    The full metric of each is between its `low` and `high`, which are equal if full ranks are
-    known. `sampled_a` and `sampled_b` are the sampled metrics, expected (from full ranks) or
-    observed. `probability` is the chance that one sampled evaluation shows the right order; NaN if
-    only sampled ranks are known.
-    """
-
-    model_a: str
-    model_b: str
-    identified: bool
-    low_a: float
-    high_a: float
-    low_b: float
-    high_b: float
-    sampled_a: float
-    sampled_b: float
-    probability: float
-    why: str
-
-
-@dataclass(frozen=True)
-class Identification:
-    """Identification of all pairs of models by a metric; True if every pair is identified.
-
-    `print` explains each pair.
-
-    >>> import weft
-    >>> positions = {"als": [1] * 300, "random": [*range(1, 101)] * 3}
-    >>> found = weft.sampling.is_identified_from_sample(
-    ...     positions, metric="nDCG@10", num_items=1000, num_negatives=99
-    ... )
-    >>> [(pair.model_a, pair.model_b, pair.identified) for pair in found.pairs]
-    [('als', 'random', True)]
-    """
-
-    metric: str
-    num_negatives: int
-    pairs: tuple[ModelPair, ...]
-
-    def __bool__(self) -> bool:
-        return all(pair.identified for pair in self.pairs)
-
-    def __str__(self) -> str:
-        verdict = "is identified" if self else "is not identified"
-        lines = [
-            f"The order by {self.metric} {verdict} with {self.num_negatives:,} sampled negatives:"
-        ]
-        lines += [
-            f"{'  yes' if pair.identified else '  no '}  {pair.model_a}, {pair.model_b}: {pair.why}"
-            for pair in self.pairs
-        ]
-        return "\n".join(lines)
-
-    def to_frame(self) -> pl.DataFrame:
-        """Return a row for each pair."""
-        import polars as pl
-
-        names = [field.name for field in fields(ModelPair)]
-        return pl.DataFrame(
-            [[getattr(pair, name) for pair in self.pairs] for name in names], schema=names
-        )
 
 
 def is_identified(
@@ -109,15 +42,37 @@ def is_identified(
     gamma: float | None = None,
     confidence: float = 0.95,
 ) -> Identification:
-    """Return whether a sampled evaluation of this size orders models like the full metric.
+    """Return whether a sampled evaluation orders models like the metric of the full ranking.
 
-    `models` maps names to full ranks of the same users. A pair is identified if the expected
-    sampled metrics are in the order of the exact ones, and one sampled evaluation of these users
-    shows that order with a probability of at least `confidence`. The probability is normal, from
-    the exact variance, with draws that are independent between users and models. (Models that share
-    their candidates differ less by chance where they rank the same items first.) With `estimator`,
-    it is about the metric of estimated ranks.
+    A pair of models is identified if the expected sampled metrics have the order of the full
+    metrics, and one sampled evaluation of these users shows this order with a probability of at
+    least `confidence`. The probability is normal, with the exact variance, and assumes independent
+    draws for users and models. (Models that share their candidates differ less by chance where they
+    rank the same items first.)
 
+    Parameters
+    ----------
+    models
+        Full ranks of the same users by the name of the model: the rank from 1 of one relevant item
+        of each user, `[users]`, or a list of ranks for each user.
+    metric
+        Name of the metric, as in `weft.sampling.exact`.
+    num_items
+        Number of ranked items: one number for all users, or one for each.
+    num_negatives, replacement, gamma
+        As in `weft.sampling.expected`.
+    estimator
+        Test the metric of estimated ranks, as in `weft.sampling.expected`.
+    confidence
+        Required probability, between 0 and 1.
+
+    Returns
+    -------
+    Identification
+        The pairs of models; true if all of them are identified.
+
+    Examples
+    --------
     >>> import weft
     >>> models = {"A": [100] * 500, "B": [1, 9000] * 250}
     >>> settings = {"metric": "MRR@10", "num_items": 10_000, "num_negatives": 99}
@@ -233,13 +188,34 @@ def is_identified_from_sample(
     replacement: bool = False,
     confidence: float = 0.95,
 ) -> Identification:
-    """Return whether the positions that a sampled evaluation observed order the models.
+    """Return whether the positions that a sampled evaluation observed identify the order of models.
 
-    `models` maps names to positions among the candidates, one relevant item per user. Many
-    distributions of full ranks explain the same positions. All that do so, within the error of a
-    sample of so many users (Dvoretzky, Kiefer and Wolfowitz, for all models), give an interval for
-    the full metric: a pair is identified if the two intervals do not overlap.
+    Many distributions of full ranks explain the same positions. Those that do so, within the error
+    of a sample of this number of users (inequality of Dvoretzky, Kiefer and Wolfowitz, for all
+    models together), give an interval for the full metric of each model. A pair of models is
+    identified if their intervals do not overlap.
 
+    Parameters
+    ----------
+    models
+        Position from 1 among the candidates of one relevant item of each user, `[users]`, by the
+        name of the model.
+    metric
+        Name of the metric, as in `weft.sampling.exact`.
+    num_items
+        Number of items in the full ranking.
+    num_negatives, replacement
+        As in `weft.sampling.expected`.
+    confidence
+        Confidence that all intervals contain the full metric.
+
+    Returns
+    -------
+    Identification
+        The pairs of models; true if all of them are identified.
+
+    Examples
+    --------
     >>> import weft
     >>> positions = {"als": [1] * 300, "random": [*range(1, 101)] * 3}
     >>> found = weft.sampling.is_identified_from_sample(
