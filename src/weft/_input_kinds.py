@@ -80,7 +80,11 @@ class _NumericKind(InputKind):
 
 
 class ItemNumbers(_NumericKind):
-    """A number per item, such as a price.
+    """An input with a number for each item, such as a price.
+
+    `missing` is the value of items without a number: a number, NaN, or `"error"` (default), which
+    raises an error. Every kind of input has the parameters `required` (False if a run can leave out
+    the input; the metric then lacks it in `self.inputs`) and `description` (for messages).
 
     >>> import weft
     >>> needs = {"price": weft.ItemNumbers(missing=0.0)}  # an attribute of a metric class
@@ -93,7 +97,9 @@ class ItemNumbers(_NumericKind):
 
 
 class UserNumbers(_NumericKind):
-    """A number per user, such as a budget.
+    """An input with a number for each user, such as a budget.
+
+    `missing` is as in `ItemNumbers`.
 
     >>> import weft
     >>> needs = {"budget": weft.UserNumbers()}  # an attribute of a metric class
@@ -106,7 +112,9 @@ class UserNumbers(_NumericKind):
 
 
 class ItemVectors(_NumericKind):
-    """A vector per item, such as an embedding.
+    """An input with a vector for each item, such as an embedding.
+
+    `missing` is as in `ItemNumbers`.
 
     >>> import weft
     >>> needs = {"embedding": weft.ItemVectors()}  # an attribute of a metric class
@@ -119,7 +127,9 @@ class ItemVectors(_NumericKind):
 
 
 class UserVectors(_NumericKind):
-    """A vector per user.
+    """An input with a vector for each user.
+
+    `missing` is as in `ItemNumbers`.
 
     >>> import weft
     >>> needs = {"taste": weft.UserVectors()}  # an attribute of a metric class
@@ -132,7 +142,7 @@ class UserVectors(_NumericKind):
 
 
 class ItemLabels(InputKind):
-    """A label per item: a text or a number, or none.
+    """An input with a label, a text or a number, for each item; items can lack a label.
 
     >>> import weft
     >>> needs = {"brand": weft.ItemLabels()}  # an attribute of a metric class
@@ -145,7 +155,7 @@ class ItemLabels(InputKind):
 
 
 class UserLabels(InputKind):
-    """A label per user: a text or a number, or none.
+    """An input with a label, a text or a number, for each user; users can lack a label.
 
     >>> import weft
     >>> needs = {"country": weft.UserLabels()}  # an attribute of a metric class
@@ -158,7 +168,9 @@ class UserLabels(InputKind):
 
 
 class UserLists(InputKind):
-    """A list of items per user, best first, such as the recommendations of another model.
+    """An input with a list of items for each user, such as the recommendations of another model.
+
+    Lists have the best item first.
 
     >>> import weft
     >>> needs = {"baseline": weft.UserLists()}  # an attribute of a metric class
@@ -173,7 +185,9 @@ class UserLists(InputKind):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ItemFeatures(InputKind):
-    """A set of labels per item. Text is split at `separator`.
+    """An input with a set of features for each item.
+
+    Text is split into features at `separator`; by default it is one feature.
 
     >>> import weft
     >>> needs = {"genres": weft.ItemFeatures(separator="|")}  # an attribute of a metric class
@@ -188,7 +202,7 @@ class ItemFeatures(InputKind):
 
 
 class TrainInteractions(InputKind):
-    """The interactions that the model was trained on.
+    """An input with the train interactions.
 
     >>> import weft
     >>> needs = {"train": weft.TrainInteractions()}  # an attribute of a metric class

@@ -114,10 +114,10 @@ def name_parameters(message: str, names: Container[str]) -> str:
 
 
 class WeftError(Exception):
-    """The base of every error that Weft raises on purpose.
+    """Base class of all errors that Weft raises on purpose.
 
-    `setting` is the name of the setting or argument concerned, None if there is no single one. By
-    default it is the first setting that the message refers to.
+    The attribute `setting` has the name of the setting or argument concerned, by default the first
+    one that the message refers to; None if there is no single one.
 
     >>> import weft
     >>> try:
@@ -137,58 +137,69 @@ class WeftError(Exception):
 
     @property
     def message(self) -> str:
-        """The message with its references to settings, for use inside another message."""
+        """The message with references to settings, for use inside another message."""
         return str(self.args[0]) if self.args else ""
 
     def render(self, style: Callable[[str, str], str] = python_style) -> str:
-        """Return the message with settings spelled by `style`; see `render`."""
+        """Return the message as text.
+
+        `style(name, repr_of_value)` returns the spelling of a setting, by default that of Python,
+        `top_k=[10]`.
+        """
         return render(self.message, style)
 
 
 class InputError(WeftError, ValueError):
-    """Data that cannot be evaluated."""
+    """Raised for data that cannot be evaluated."""
 
 
 class MissingInput(InputError):
-    """A metric needs an input that was not given."""
+    """Raised if a metric needs an input that was not given."""
 
 
 class SettingError(WeftError, ValueError):
-    """An argument, parameter or metric that cannot be meant."""
+    """Raised for an invalid argument, parameter or metric."""
 
 
 class MetricError(WeftError, RuntimeError):
-    """An exception in the code of a metric that is not Weft's; `__cause__` has it, unless it was
-    raised on a worker of an engine.
+    """Raised for an exception in the code of a custom metric.
+
+    `__cause__` is this exception, unless it was raised on a worker of an engine.
     """
 
 
 class MissingExtra(WeftError, ImportError):
-    """A package that only an extra of Weft brings is not installed."""
+    """Raised if a package that an extra of Weft installs is missing."""
 
 
 class TrackerError(WeftError, RuntimeError):
-    """An experiment tracker cannot store a result."""
+    """Raised if an experiment tracker cannot store a result."""
 
 
 class EngineError(WeftError, RuntimeError):
-    """Ray or Spark cannot be reached, or a task there failed."""
+    """Raised if Ray or Spark cannot be reached, or a task there fails."""
 
 
 class UnknownMetric(SettingError):
-    """No metric of this name is registered."""
+    """Raised if no metric of a name is registered."""
 
 
 class UnknownParameter(SettingError, TypeError):
-    """The metric has no parameter of this name."""
+    """Raised if a metric or function has no parameter of a name."""
 
 
 class InputWarning(UserWarning):
-    """Data that can be evaluated, but is probably not what was meant; also a note of the result."""
+    """Issued for data that can be evaluated, but are probably not what was intended.
+
+    The result has the warning as a note.
+    """
 
 
 class EngineWarning(UserWarning):
-    """Ray or Spark waits for resources, or lost a worker; the evaluation goes on."""
+    """Issued if Ray or Spark waits for resources, or has lost a worker.
+
+    The evaluation continues.
+    """
 
 
 def warn_about_input(message: str) -> None:

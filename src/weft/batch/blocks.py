@@ -19,10 +19,21 @@ _LAZY_COPY_VALUES = 1 << 14
 
 
 class MetricBlock(enum.Enum):
-    """A shared quantity of a batch that a metric can declare in `_REQUIRED_COMPONENTS`.
+    """A tensor of a batch that metrics can declare in `_REQUIRED_COMPONENTS`.
 
-    The value of a member is the keyword under which `compute_scores` or `update` receives it, with
-    the cut-off in the place of `k`.
+    Blocks are computed once per batch for all metrics. `compute_scores` and `update` receive a
+    block under the value of its member as keyword, with the cut-off in the place of `k`.
+
+    - `BINARY_RELEVANCE`: 1 for relevant items, `[batch, items]`.
+    - `DISCOUNTED_RELEVANCE`: the gains 2^rating - 1 of relevant items, `[batch, items]`.
+    - `VALID_USERS`: 1 for users with a relevant item, `[batch]`.
+    - `TOP_K_INDICES`: the item numbers of the lists, -1 at empty positions, `[batch, k]`.
+    - `TOP_K_VALUES`: the scores of the lists, -inf at empty positions, `[batch, k]`.
+    - `TOP_K_BINARY_RELEVANCE`: 1 at the positions of relevant items, `[batch, k]`.
+    - `TOP_K_DISCOUNTED_RELEVANCE`: the gains at the positions of relevant items, `[batch, k]`.
+    - `TOP_K_LOG_DISCOUNTED_RELEVANCE`: these gains divided by log2(position + 1), `[batch, k]`.
+    - `RATINGS`: the ratings of the truth, `[batch, items]`. Only metrics that declare this block
+      receive it.
 
     >>> import weft
     >>> weft.MetricBlock.TOP_K_INDICES.keyword(10)
@@ -59,7 +70,7 @@ class MetricBlock(enum.Enum):
         return self.value.startswith("top_k_")
 
     def keyword(self, k: int | None) -> str:
-        """Return the keyword of the block in a metric's `update`: `top_10_values` for k = 10."""
+        """Return the keyword of the block: for k = 10, `top_10_values`."""
         return self.value.replace("top_k_", f"top_{k}_") if self.has_cutoff else self.value
 
 

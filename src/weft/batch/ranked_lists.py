@@ -13,17 +13,24 @@ from weft.errors import SettingError
 
 
 class RankedLists:
-    """The recommendation lists of a batch of users, as the functions of accumulators receive them.
+    """Recommendation lists of a batch of users, which the functions of accumulators receive.
 
-    All tensors are copies that a metric may change. Tied items are in the order that was drawn.
-    Positions run to n, the largest cut-off. Positions after the end of a list are empty and, with
-    `unknown_items="miss"` or `duplicates="miss"`, those of unknown or repeated items. Quantities
-    per user are `[batch, cut-offs]` or `[batch, 1]`, so that they can be combined.
+    All tensors are copies that a metric may change. Tied items are in the order that was drawn. The
+    number of positions, n, is the largest cut-off. Positions after the end of a list are empty, as
+    are, with `unknown_items="miss"` or `duplicates="miss"`, those of unknown or repeated items.
+    Quantities per user have the shape `[batch, cut-offs]` or `[batch, 1]`, so that they can be
+    combined. Metrics without a cut-off can read only `users` and `num_relevant`.
 
-    `cutoffs` are the cut-offs as integers, in ascending order, and `k [cut-offs]` as a tensor. A
-    metric has one cut-off, unless its class declares `supports_all_cutoffs`. Without a cut-off
-    there are no lists, but `users` and `num_relevant`.
+    Attributes
+    ----------
+    cutoffs
+        Cut-offs as integers in ascending order: one, unless the class of the metric declares
+        `supports_all_cutoffs`.
+    k
+        Cut-offs as a tensor, `[cut-offs]`.
 
+    Examples
+    --------
     >>> import torch, weft
     >>> class LastHit(weft.SummedTopKMetric):
     ...     def __init__(self, k, **settings):
@@ -82,7 +89,7 @@ class RankedLists:
 
     @cached_property
     def is_hit(self) -> Tensor:
-        """Whether the item is relevant, `[batch, n]`, of type bool."""
+        """True where the item is relevant, `[batch, n]`."""
         return self._block(MetricBlock.TOP_K_BINARY_RELEVANCE) > 0
 
     @cached_property
@@ -103,8 +110,9 @@ class RankedLists:
     # ----------------------------------------------------------------------------------- by user
 
     def sum_positions(self, values: Tensor) -> Tensor:
-        """Return the sums over the first k of values by position `[batch, n]`, as `[batch,
-        cut-offs]`.
+        """Return sums over the first k positions for each cut-off, `[batch, cut-offs]`.
+
+        `values` has a value for each position, `[batch, n]`.
         """
         sums = torch.nn.functional.pad(values.to(self.k.dtype).cumsum(1), (1, 0))
         return torch.stack([sums[:, k] for k in self.cutoffs], dim=1)
@@ -121,7 +129,7 @@ class RankedLists:
 
     @property
     def first_hit(self) -> Tensor:
-        """The position of the first relevant item, NaN without one, `[batch, cut-offs]`."""
+        """The position of the first relevant item, `[batch, cut-offs]`; NaN if there is none."""
         is_first = self.is_hit & (self.is_hit.cumsum(1) == 1)
         position = self.sum_positions(is_first * self.positions)
         return torch.where(position > 0, position, torch.nan)

@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from weft.config.custom_modules import import_custom_modules
 from weft.config.document import Document, Keys, SettingStyle, show
 from weft.config.evaluation_section import EvaluationSection
-from weft.config.overrides import copy_values, override
+from weft.config.overrides import copy_values, drop_none, override
 from weft.config.sections import (
     REPORT_SUFFIXES,
     DataFiles,
@@ -155,12 +155,31 @@ def load(
     *,
     style: SettingStyle | None = None,
 ) -> Configuration:
-    """Read a YAML file. Paths in it are relative to its folder.
+    """Read a configuration from a YAML file.
 
-    `overrides` has the same sections and wins over the file: `evaluation`, `data` and `engine` key
-    by key, all others as a whole; new `metrics` replace `complex_metrics` too. Paths in it are
-    relative to the current folder. `style` spells overridden settings in messages.
+    Parameters
+    ----------
+    path
+        YAML file. Paths in it are relative to its folder.
+    overrides
+        Values that replace those of the file, by section: `evaluation`, `data` and `engine` key by
+        key, all other sections as a whole. New `metrics` also replace `complex_metrics`. Paths in
+        it are relative to the current folder.
+    style
+        Function that spells overridden settings in messages, as in `WeftError.render`.
 
+    Returns
+    -------
+    Configuration
+        The validated configuration.
+
+    Raises
+    ------
+    SettingError
+        If the file is not valid; the message lists all mistakes.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> folder = Path(tempfile.mkdtemp())
@@ -184,10 +203,29 @@ def load(
 def from_mapping(
     values: Mapping[str, Any], *, folder: Path = Path(), style: SettingStyle | None = None
 ) -> Configuration:
-    """Build a configuration from plain values; relative paths start in `folder`.
+    """Build a configuration from plain values.
 
-    `style` spells settings in messages.
+    Parameters
+    ----------
+    values
+        Sections of the configuration, as in a YAML file.
+    folder
+        Folder to which paths are relative. Default: the current folder.
+    style
+        Function that spells settings in messages, as in `WeftError.render`.
 
+    Returns
+    -------
+    Configuration
+        The validated configuration.
+
+    Raises
+    ------
+    SettingError
+        If values are not valid; the message lists all mistakes.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> folder = Path(tempfile.mkdtemp())
@@ -211,10 +249,10 @@ def from_mapping(
 
 
 def load_evaluation(path: str | Path) -> EvaluationSection:
-    """Read the `evaluation` section of a YAML file.
+    """Read the section `evaluation` of a YAML file.
 
-    Its `settings()` are keyword arguments of `weft.evaluate`. Data and models of the file are
-    ignored, so that models with scores can be evaluated with the settings of the file.
+    `settings()` of the section returns keyword arguments of `weft.evaluate`. Data and models of the
+    file are ignored, so that models with scores can be evaluated with its settings.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -243,7 +281,7 @@ def _build(document: Document, folder: Path) -> Configuration:
     """Validate the document. Raises one `SettingError` with all its mistakes."""
     # Keys that start with x- hold anchors.
     values = {key: value for key, value in document.values.items() if not key.startswith("x-")}
-    document.values = _drop_none(values)
+    document.values = drop_none(values)
     from_warprec = is_warprec(document.values)
     if from_warprec:
         translate(document)
@@ -274,17 +312,6 @@ def _warn_of_equal_files(document: Document, configuration: Configuration) -> No
         if file is not None and file == data.truth:
             truth = setting_ref("truth")
             document.add_warning(keys, f"is the same file as {truth}; give two different files.")
-
-
-def _drop_none(values: Any) -> Any:
-    """Return the values without keys that have no value, except in parameters and models."""
-    if isinstance(values, dict):
-        return {
-            key: value if key in ("params", "models") else _drop_none(value)
-            for key, value in values.items()
-            if value is not None
-        }
-    return [_drop_none(value) for value in values] if isinstance(values, list) else values
 
 
 def _rename_keys(document: Document) -> None:

@@ -15,6 +15,17 @@ _MAPPINGS_OF_FILES = (("models",), ("data", "inputs"), *(("evaluation", one) for
 _REPLACED_BY = {"complex_metrics": "metrics", "per_user": "save_per_user"}
 
 
+def drop_none(values: Any) -> Any:
+    """Return the values without keys that have no value, except in parameters and models."""
+    if isinstance(values, dict):
+        return {
+            key: value if key in ("params", "models") else drop_none(value)
+            for key, value in values.items()
+            if value is not None
+        }
+    return [drop_none(value) for value in values] if isinstance(values, list) else values
+
+
 def copy_values(values: Any) -> Any:
     """Return a copy of plain values; paths become text."""
     if isinstance(values, Mapping):

@@ -33,13 +33,26 @@ Evaluate = Callable[..., Result]
 
 @dataclass(frozen=True, eq=False)
 class RunOutcome:
-    """The results of a run; iterating yields them.
+    """The results of a run of a configuration. Iterating yields the results.
 
-    `comparisons` has one entry for each correction of `stat_significance`; `warnings` are those of
-    the configuration and of the run. `subject` is the subject of the report, None without a report;
-    its results have values per user even if `results` do not. `gates` are the outcomes of the
-    gates, `gate_notes` remarks about their baselines.
+    Attributes
+    ----------
+    results
+        One result per model.
+    comparisons
+        One comparison per correction of `stat_significance`.
+    warnings
+        Warnings of the configuration and of the run.
+    subject
+        Subject of the report, None without a report. Its results have values per user even if
+        `results` do not.
+    gates
+        Outcomes of the gates.
+    gate_notes
+        Remarks on the baselines of the gates.
 
+    Examples
+    --------
     >>> import weft
     >>> result = weft.evaluate({"ann": ["a"]}, {"ann": ["a"]}, metrics="HitRate@1")
     >>> outcome = RunOutcome((result,))  # as `run` returns it
@@ -68,12 +81,28 @@ def run(
     evaluate: Evaluate | None = None,
     gates: Sequence[Gate] = (),
 ) -> RunOutcome:
-    """Evaluate all models, compare them and judge the gates.
+    """Evaluate all models of a configuration, compare them, and judge the gates.
 
-    `begin` is called with each step. `evaluate` is used in the place of `weft.evaluate`, such as
-    the function of `open_engine`. Without it, the engine of the configuration runs for the time of
-    the call, and values per user are collected. `gates` are those of `prepare_gates`.
+    Parameters
+    ----------
+    configuration
+        Data, models and settings.
+    begin
+        Function that is called with the name of each step when it starts.
+    evaluate
+        Function that is called instead of `weft.evaluate`, such as that of `open_engine`. By
+        default the engine of the configuration runs for the time of the call, and values per user
+        are collected.
+    gates
+        Gates from `prepare_gates`.
 
+    Returns
+    -------
+    RunOutcome
+        The results, comparisons and outcomes of gates.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> folder = Path(tempfile.mkdtemp())

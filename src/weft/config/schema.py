@@ -13,7 +13,9 @@ _LISTS = ("top_k", "gates", "custom_modules", "complex_metrics")
 
 
 def schema() -> dict[str, Any]:
-    """Return every key with its description, its choices and its short forms.
+    """Return the JSON Schema of a configuration.
+
+    It contains every key with its description, its choices and its short forms.
 
     >>> import weft.config
     >>> sorted(weft.config.schema()["properties"])[:3]

@@ -140,7 +140,7 @@ class Section(BaseModel):
 
 
 class FileSettings(Section):
-    """A file or a folder of part files, and how to read it. A path is enough.
+    """A file or a folder of part files, and how to read it. A path alone is also accepted.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -329,7 +329,7 @@ class DataFiles(Section):
 
 
 class EngineSettings(Section):
-    """The engine that evaluates partitions of the users. Its name is enough.
+    """The engine that evaluates partitions of the users. Its name alone is also accepted.
 
     >>> from weft.config import EngineSettings
     >>> EngineSettings(name="ray", parts=4).parts

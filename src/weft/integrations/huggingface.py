@@ -18,15 +18,26 @@ Inputs = Callable[[Any], Mapping[str, Any]]
 class ComputeMetrics:
     """A function for `Trainer(compute_metrics=...)` with the metrics of an `Evaluator`.
 
-    The model's first output is read as scores `[batch, items]`, and the labels as the truth: the
-    item of each row `[batch]`, items `[batch, n]` padded with -100, or a dense matrix. With
-    `inputs=`, a function of the `EvalPrediction` returns the arguments of `Evaluator.update`
-    instead, by name.
+    With `batch_eval_metrics=True` the Trainer calls it for each batch, and with
+    `compute_result=True` for the last one; otherwise once, with all rows.
 
-    With `batch_eval_metrics=True` the Trainer calls it for each batch, with `compute_result=True`
-    for the last one; otherwise once, with all rows. `result` is the latest Result, None before the
-    first. The evaluator is copied and not changed.
+    Parameters
+    ----------
+    evaluator
+        Evaluator with the metrics. It is copied and not changed.
+    inputs
+        Function of the `EvalPrediction` that returns the arguments of `Evaluator.update` by name.
+        By default the first output of the model is read as scores `[batch, items]`, and the labels
+        as the truth: the item of each row `[batch]`, items `[batch, n]` padded with -100, or a
+        dense matrix.
 
+    Attributes
+    ----------
+    result
+        The latest `Result`, None before the first.
+
+    Examples
+    --------
     >>> import numpy as np, weft
     >>> from types import SimpleNamespace
     >>> from weft.integrations.huggingface import ComputeMetrics
@@ -47,9 +58,10 @@ class ComputeMetrics:
         self.result: Result | None = None
 
     def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float | None]:
-        """Add a batch. Return the values by name after the last one, else an empty dict.
+        """Add a batch, and return the values by name.
 
-        Undefined values are None.
+        With `compute_result=False`, for all batches but the last one, the dict is empty. Undefined
+        values are None.
         """
         self._evaluator.update(**self._inputs(prediction))
         if not compute_result:

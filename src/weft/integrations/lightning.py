@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -11,10 +10,6 @@ from multiprocessing.context import get_spawning_popen
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, get_args
-
-import torch
-import torchmetrics
-from torch import Tensor
 
 from weft.errors import (
     InputError,
@@ -26,9 +21,9 @@ from weft.errors import (
 )
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.evaluator import Evaluator
-from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
 from weft.evaluation.setting_rules import read_metrics
+from weft.integrations.lightning_log import log_result
 from weft.metrics.profiles import profiled_name
 from weft.metrics.registry import canonical_name
 
@@ -52,26 +47,43 @@ Inputs = Callable[[LightningModule, Any], Mapping[str, Any]]
 
 
 class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
-    """Evaluate at the end of validation, test or both with the metrics of an `Evaluator`.
+    """A Lightning callback that evaluates at the end of validation or test, or both.
 
-    `validation_step` and `test_step` return a dict with `"preds"` (scores `[batch, items]`),
-    `"target"` and, if the evaluator needs them, `"user_indices"` and `"items"`, in the forms that
-    `Evaluator.update` accepts. Other keys are ignored. With `inputs=`, a function
-    `(module, batch) -> dict` provides these values instead, and the steps may return anything.
+    Every value is logged, as `val_nDCG@10` or `test_nDCG@10`, for loggers,
+    `ModelCheckpoint(monitor="val_nDCG@10")` and `EarlyStopping`. With several dataloaders each has
+    its own result, named `val/dataloader_idx_0` as in Lightning. The sanity check is not evaluated.
 
-    All values are logged as `val_nDCG@10` and `test_nDCG@10`, for loggers,
-    `ModelCheckpoint(monitor="val_nDCG@10")` and `EarlyStopping`; metrics in
-    `prog_bar=["nDCG@10"]` are also shown on the progress bar. `log_std_errors` adds
-    `val_nDCG@10/std_error`, and `log_slices` the values of each slice, `val_nDCG@10[gender=F]`.
-    `results["val"]` and `results["test"]` hold the latest Results, `result` the most recent one,
-    also in the parent process of the strategy `ddp_spawn`. `save_to` is a folder
-    (one file per stage, epoch and step) or, for a single stage, a `.json` file; only one process
-    writes. With several dataloaders each has a Result of its own, named `val/dataloader_idx_0` as
-    in Lightning. The sanity check is not evaluated.
+    With several processes each user counts once, even if a sampler repeats users to fill up its
+    shard, unless the evaluator has `repeated_users="count"`. This needs `"user_indices"`.
 
-    The evaluator is copied and not changed. With several processes each user counts once, even if
-    a sampler repeats users to fill up its shard, unless the evaluator has
-    `repeated_users="count"`; this needs `"user_indices"`.
+    Parameters
+    ----------
+    evaluator
+        Evaluator with the metrics. It is copied and not changed.
+    stages
+        `"val"`, `"test"` or both (default).
+    inputs
+        Function `(module, batch) -> dict` that returns `"preds"` (scores `[batch, items]`),
+        `"target"` and, if the evaluator needs them, `"user_indices"` and `"items"`, in the forms of
+        `Evaluator.update`. By default `validation_step` and `test_step` return this dict; other
+        keys are ignored.
+    prog_bar
+        Names of metrics that are also shown on the progress bar.
+    log_std_errors
+        Also log standard errors, `val_nDCG@10/std_error`.
+    log_slices
+        Also log the values of each slice, `val_nDCG@10[gender=F]`.
+    save_to
+        Folder for the results, one file per stage, epoch and step; or a `.json` file for a single
+        stage. Only one process writes.
+
+    Attributes
+    ----------
+    results
+        The latest `Result` of each stage and dataloader: `results["val"]`. Also available in the
+        parent process of the strategy `ddp_spawn`, as is `result`.
+    result
+        The `Result` of the most recent evaluation.
     """
 
     def __init__(
@@ -255,7 +267,14 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
             provenance = {**result.provenance, **about}
             result = replace(result, name=type(pl_module).__name__, provenance=provenance)
             self._results[name] = result
-            self._log(result, suffix, pl_module)
+            log_result(
+                result,
+                suffix,
+                pl_module,
+                prog_bar=self.prog_bar,
+                std_errors=self.log_std_errors,
+                slices=self.log_slices,
+            )
             self._save(result, suffix, trainer)
             evaluator.reset()  # frees the per-user contributions
         self._return_results(trainer)
@@ -310,28 +329,6 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
                 raise InputError(f"inputs returned {name!r}, which is not known.{hint}")
         return values
 
-    def _log(self, result: Result, suffix: str, module: LightningModule) -> None:
-        def log(name: str, value: float, *, prog_bar: bool = False) -> None:
-            module.log(
-                f"{result.prefix}{name}{suffix}",
-                _SynchronizedValue(torch.tensor(value, dtype=torch.float64)),
-                prog_bar=prog_bar,
-                metric_attribute="",
-                add_dataloader_idx=False,
-                on_epoch=True,
-            )
-
-        for value in result.entries:
-            name = f"{value.name}{result.postfix}"
-            log(name, value.value, prog_bar=value.plain_name in self.prog_bar)
-            if self.log_std_errors and not math.isnan(value.std_error):
-                log(f"{name}/std_error", value.std_error)
-        if self.log_slices and result.slices is not None:
-            for row in result.slices.iter_rows(named=True):
-                value = MetricValue(row["metric"], row["k"], row["value"])
-                name = f"{value.name}[{row['slice']}={row['group']}]{result.postfix}"
-                log(name, value.value)
-
     def _save(self, result: Result, suffix: str, trainer: Trainer) -> None:
         if self.save_to is None or not trainer.is_global_zero:
             return
@@ -358,23 +355,6 @@ def _check_loaders_run(trainer: Trainer, module: LightningModule) -> None:
             "and the other processes would wait forever; disable it, and give such a process an "
             "IterableDataset that yields nothing."
         )
-
-
-class _SynchronizedValue(torchmetrics.Metric):  # type: ignore[misc, unused-ignore]
-    """A value that is already equal on all processes.
-
-    Lightning logs a metric as it is, whereas it would reduce a plain tensor.
-    """
-
-    def __init__(self, value: Tensor) -> None:
-        super().__init__(sync_on_compute=False)
-        self.update(value)
-
-    def update(self, value: Tensor) -> None:
-        self.value = value
-
-    def compute(self) -> Tensor:
-        return self.value
 
 
 def _check_inputs(values: Any, origin: str, hint: str) -> Mapping[str, Any]:

@@ -26,22 +26,45 @@ def log(
     report: bool | None = None,
     run_name: str | None = None,
 ) -> str:
-    """Log a result or a comparison to the active run of MLflow, and return the id of the run.
+    """Log a result or a comparison to MLflow.
 
-    Without an active run it starts and ends one, named `run_name` or like the model. Where MLflow
-    stores it, MLflow decides: `mlflow.set_tracking_uri`, `MLFLOW_TRACKING_URI`,
-    `MLFLOW_EXPERIMENT_NAME`.
+    It is logged to the active run, or to a new one, which is ended afterwards. MLflow decides where
+    it is stored (`mlflow.set_tracking_uri`, `MLFLOW_TRACKING_URI`, `MLFLOW_EXPERIMENT_NAME`).
 
-    Values are metrics (`nDCG_at_10`, with `prefix` before it), as are the ends of their 95%
-    intervals (`nDCG_at_10_ci_low`); undefined ones are left out. Settings are parameters
-    (`weft.ties`), and model, notes, counts and provenance are tags (`weft.notes`). The result is
-    the artifact `weft/result.json`, which `weft.load_result` reads, and its report
-    `weft/report.html`, if `weft[report]` is installed. Of a comparison, `weft/comparison.csv` and
-    the report are stored.
+    A result is stored as
 
-    With `step`, such as an epoch, metrics are logged at that step, and there are no artifacts
-    unless `report` is True; `report=False` leaves out the report alone. Raises `MissingExtra` if
-    MLflow is not installed.
+    - metrics: the values (`nDCG_at_10`) and the ends of their 95% intervals (`nDCG_at_10_ci_low`),
+      without undefined ones;
+    - parameters: the settings (`weft.ties`);
+    - tags: model, notes, counts and provenance (`weft.notes`);
+    - artifacts: `weft/result.json`, which `weft.load_result` reads, and the report
+      `weft/report.html`, if `weft[report]` is installed.
+
+    A comparison is stored as the artifacts `weft/comparison.csv` and the report.
+
+    Parameters
+    ----------
+    subject
+        Result or comparison.
+    step
+        Step, such as an epoch, at which metrics are logged. There are then no artifacts, unless
+        `report` is True.
+    prefix
+        Text before the names of metrics.
+    report
+        With False, the report is not stored.
+    run_name
+        Name of a new run. Default: the name of the model.
+
+    Returns
+    -------
+    str
+        Id of the run.
+
+    Raises
+    ------
+    MissingExtra
+        If MLflow is not installed.
     """
     mlflow = import_tracker("mlflow", "mlflow")
     check_subject("mlflow", subject)

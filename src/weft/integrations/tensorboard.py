@@ -28,20 +28,42 @@ def log(
     prefix: str = "",
     report: bool | None = None,
 ) -> Path:
-    """Log a result or a comparison to TensorBoard, and return the folder of its event file.
+    """Log a result or a comparison to TensorBoard.
 
-    `to` is a folder, or a `SummaryWriter` of torch, which stays open; by default the folder
-    `runs/NAME` of the model.
+    A result is stored as
 
-    Values are scalars (`nDCG_at_10`, with `prefix` before it), as are the ends of their 95%
-    intervals (`nDCG_at_10_ci_low`), at `step`, by default 0; undefined ones are left out. Settings,
-    notes, counts and provenance are texts (`weft/notes`). The result is written to the same folder
-    as `result.json`, which `weft.load_result` reads, and its report as `report.html`, if
-    `weft[report]` is installed. Of a comparison, the text `weft/comparison`, `comparison.csv` and
-    the report are written.
+    - scalars: the values (`nDCG_at_10`) and the ends of their 95% intervals (`nDCG_at_10_ci_low`),
+      without undefined ones;
+    - texts: settings, notes, counts and provenance (`weft/notes`);
+    - files in the same folder: `result.json`, which `weft.load_result` reads, and the report
+      `report.html`, if `weft[report]` is installed.
 
-    With `step`, such as an epoch, these files are left out unless `report` is True; `report=False`
-    leaves out the report alone. Raises `MissingExtra` if TensorBoard is not installed.
+    A comparison is stored as the text `weft/comparison`, `comparison.csv` and the report.
+
+    Parameters
+    ----------
+    subject
+        Result or comparison.
+    to
+        Folder, or a `SummaryWriter` of torch, which stays open. Default: the folder `runs/NAME` of
+        the model.
+    step
+        Step, such as an epoch, at which values are logged. The files are then left out, unless
+        `report` is True. Default: 0, with the files.
+    prefix
+        Text before the names of scalars.
+    report
+        With False, the report is not stored.
+
+    Returns
+    -------
+    pathlib.Path
+        Folder of the event file.
+
+    Raises
+    ------
+    MissingExtra
+        If TensorBoard is not installed.
     """
     import_tracker("tensorboard", "tensorboard")
     writers = import_tracker("tensorboard", "torch.utils.tensorboard")

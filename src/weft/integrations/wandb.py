@@ -26,21 +26,45 @@ def log(
     report: bool | None = None,
     run_name: str | None = None,
 ) -> str:
-    """Log a result or a comparison to the active run of W&B, and return the id of the run.
+    """Log a result or a comparison to Weights & Biases.
 
-    Without an active run it starts and finishes one, named `run_name` or like the model. Where W&B
-    stores it, W&B decides: `WANDB_PROJECT`, `WANDB_MODE=offline`, `WANDB_DIR`.
+    It is logged to the active run, or to a new one, which is finished afterwards. wandb decides
+    where it is stored (`WANDB_PROJECT`, `WANDB_MODE=offline`, `WANDB_DIR`).
 
-    Values are logged as metrics (`nDCG_at_10`, with `prefix` before it), as are the ends of their
-    95% intervals (`nDCG_at_10_ci_low`); undefined ones are left out. Settings are in
-    `config["weft"]`; model, notes, counts and provenance in the summary (`weft_notes`). The result
-    and its report, if `weft[report]` is installed, are an artifact of the type `evaluation`, with
-    `result.json`, which `weft.load_result` reads, and `report.html`. Of a comparison, the artifact
-    has `comparison.csv` and the report.
+    A result is stored as
 
-    With `step`, such as an epoch, metrics are logged at that step, and there is no artifact unless
-    `report` is True; `report=False` leaves out the report alone. Raises `MissingExtra` if wandb is
-    not installed.
+    - metrics: the values (`nDCG_at_10`) and the ends of their 95% intervals (`nDCG_at_10_ci_low`),
+      without undefined ones;
+    - `config["weft"]`: the settings;
+    - summary: model, notes, counts and provenance (`weft_notes`);
+    - an artifact of the type `evaluation` with `result.json`, which `weft.load_result` reads, and
+      the report `report.html`, if `weft[report]` is installed.
+
+    A comparison is stored as an artifact with `comparison.csv` and the report.
+
+    Parameters
+    ----------
+    subject
+        Result or comparison.
+    step
+        Step, such as an epoch, at which metrics are logged. There is then no artifact, unless
+        `report` is True.
+    prefix
+        Text before the names of metrics.
+    report
+        With False, the report is not stored.
+    run_name
+        Name of a new run. Default: the name of the model.
+
+    Returns
+    -------
+    str
+        Id of the run.
+
+    Raises
+    ------
+    MissingExtra
+        If wandb is not installed.
     """
     wandb = import_tracker("wandb", "wandb")
     check_subject("wandb", subject)

@@ -298,7 +298,7 @@ class ItemHitScores(HitAccumulator):
 
 @dataclass(frozen=True)
 class ItemRelevance(ItemAccumulator):
-    """An accumulator: the number of users for whom each item is relevant, `[num_items]`.
+    """An accumulator of the number of users for whom each item is relevant, `[num_items]`.
 
     >>> import weft
     >>> weft.ItemRelevance(num_items=3).num_rows

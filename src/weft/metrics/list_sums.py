@@ -90,10 +90,10 @@ class ListFunction:
 
 @dataclass(frozen=True)
 class UserSum(Accumulator):
-    """An accumulator: the sum over users of `values(lists)`, a scalar.
+    """An accumulator of the sum over users of `values(lists)`, a scalar.
 
-    `values` is a method of the metric or a function that takes `RankedLists` and returns `[batch]`
-    or `[batch, cut-offs]`. True counts as 1, and NaN as 0.
+    `values` is a method of the metric, or a function, that takes `RankedLists` and returns a tensor
+    `[batch]` or `[batch, cut-offs]`. True counts as 1 and NaN as 0.
 
     >>> import torch, weft
     >>> class HitsPerUser(weft.SummedTopKMetric):
@@ -126,9 +126,11 @@ class UserSum(Accumulator):
 
 @dataclass(frozen=True)
 class ItemSums(ListedItemAccumulator):
-    """An accumulator: the sum for each item of `values(lists)` over all lists, `[num_items]`.
+    """An accumulator of the sum for each item of `values(lists)` over all lists, `[num_items]`.
 
-    `values` returns a value for each position, `[batch, n]`; NaN and empty positions add nothing.
+    `values` is a method of the metric, or a function, that takes `RankedLists` and returns a value
+    for each position, `[batch, n]`. NaN and empty positions add nothing. `num_items` is the number
+    of items.
 
     >>> import torch, weft
     >>> class MostListed(weft.SummedTopKMetric):
@@ -161,11 +163,12 @@ class ItemSums(ListedItemAccumulator):
 
 @dataclass(frozen=True)
 class GroupSums(Accumulator):
-    """An accumulator: the sum of `values(lists)` over the users of each group, `[groups]`.
+    """An accumulator of the sum of `values(lists)` over the users of each group, `[groups]`.
 
-    `groups` is a label per user, as a run supplies `user_groups`, or a list by user number; users
-    without a label are excluded. `labels` are the names of the groups. `values` returns `[batch]`
-    or `[batch, cut-offs]`.
+    `groups` has a label for each user: the input `user_groups` of a run, or a list by user number.
+    Users without a label are left out. `values` is a method of the metric, or a function, that
+    takes `RankedLists` and returns a tensor `[batch]` or `[batch, cut-offs]`. The attribute
+    `labels` has the names of the groups.
 
     >>> import torch, weft
     >>> class HitsByGroup(weft.SummedTopKMetric):
@@ -209,10 +212,11 @@ class GroupSums(Accumulator):
 
 @dataclass(frozen=True)
 class Histogram(Accumulator):
-    """An accumulator: the number of users in each interval of `values(lists)`, `[intervals]`.
+    """An accumulator of the number of users in each interval of `values(lists)`, `[intervals]`.
 
-    Interval i is from `edges[i]` up to, but without, `edges[i + 1]`. Other values, and NaN, are not
-    counted. `values` returns `[batch]` or `[batch, cut-offs]`.
+    Interval i contains the values from `edges[i]` up to, but without, `edges[i + 1]`. Other values
+    and NaN are not counted. `values` is a method of the metric, or a function, that takes
+    `RankedLists` and returns a tensor `[batch]` or `[batch, cut-offs]`.
 
     >>> import torch, weft
     >>> class ShareWithTwoHits(weft.SummedTopKMetric):

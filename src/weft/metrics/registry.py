@@ -66,10 +66,11 @@ EMPTY_INPUTS: Mapping[str, Any] = MappingProxyType({})
 
 
 def register(metric: MetricClass) -> MetricClass:
-    """Register a metric under its class name; a class decorator that returns the class.
+    """Register a metric under its class name, and return the class.
 
-    Defining the same class again, as a notebook does, replaces it. Raises `SettingError` if another
-    metric has this name. The example of `weft.UserAverageTopKMetric` registers a metric.
+    It is used as a class decorator. A class that is defined again, as in a notebook, replaces the
+    earlier one. Raises `SettingError` if another metric has this name. The guide to custom metrics
+    shows the use of the registered name.
 
     >>> import weft
     >>> weft.register(weft.metrics.Recall).__name__

@@ -91,18 +91,44 @@ def get_topk_ranks(
     seed: int = 0,
     user_indices: Tensor | None = None,
 ) -> Tensor:
-    """Return the rank from 1 of each row's target among the row's scores, `topk + 1` for a miss:
-    `[batch, 1]`.
+    """Return the rank of the target of each row.
 
-    `pred_scores [batch, items]`, `target [batch]` or `[batch, 1]`. A target with score `-inf` is a
-    miss. `ties`: among equal scores the lower item index ranks first (`"index"`), the order is a
-    hash of `seed`, user number and item (`"random"`), or the target ranks first (`"optimistic"`) or
-    last (`"pessimistic"`). Without `user_indices [batch]` rows are numbered from 0 in every call.
+    On the CPU, `InputError` is raised for scores that are NaN or +inf, and for targets that are no
+    columns. On other devices this would synchronize, so such a row has the rank 0, for which HR,
+    NDCG and MRR raise the error in `compute`. `torch.compile` traces a call as one operation,
+    without a graph break.
 
-    On the CPU, NaN or +inf scores and targets that are no columns raise `InputError`. On another
-    device, where that would synchronize, such a row has the rank 0, which HR, NDCG and MRR refuse
-    in `compute`. `torch.compile` traces a call as one operation, without a graph break.
+    Parameters
+    ----------
+    pred_scores
+        Scores `[batch, items]`. A target with the score -inf is a miss.
+    target
+        Item number of the target of each row, `[batch]` or `[batch, 1]`.
+    topk
+        Largest rank. A target below it is a miss, with the rank `topk + 1`.
+    ties
+        Order of items with equal scores: `"index"` (default) ranks the lower item number first,
+        `"random"` orders by a hash of `seed`, user number and item, `"optimistic"` ranks the target
+        first, and `"pessimistic"` ranks it last.
+    seed
+        Seed of `ties="random"`.
+    user_indices
+        User number of each row, `[batch]`. By default rows are numbered from 0 in every call.
 
+    Returns
+    -------
+    torch.Tensor
+        Ranks from 1, `[batch, 1]`.
+
+    Raises
+    ------
+    InputError
+        If scores or targets are invalid.
+    SettingError
+        If `topk` is below 1, or `ties` is another rule.
+
+    Examples
+    --------
     >>> import torch, weft
     >>> scores = torch.tensor([[0.1, 0.9, 0.5], [0.7, 0.2, 0.6]])
     >>> weft.get_topk_ranks(scores, torch.tensor([2, 1]), topk=2)
@@ -282,7 +308,7 @@ class _RankMetric(StatefulMetric):
 
 
 class HR(_RankMetric):
-    """The share of rows with the target among the first k.
+    """Hit rate: the share of rows whose target is among the first k items.
 
     >>> import torch, weft
     >>> metric = weft.HR(k=2)
@@ -296,7 +322,7 @@ class HR(_RankMetric):
 
 
 class NDCG(_RankMetric):
-    """The mean of 1 / log2(rank + 1).
+    """The mean of 1 / log2(rank + 1), where ranks beyond k add 0.
 
     >>> import torch, weft
     >>> metric = weft.NDCG(k=3)
@@ -310,7 +336,7 @@ class NDCG(_RankMetric):
 
 
 class MRR(_RankMetric):
-    """The mean of 1 / rank.
+    """The mean of 1 / rank, where ranks beyond k add 0.
 
     >>> import torch, weft
     >>> metric = weft.MRR(k=2)

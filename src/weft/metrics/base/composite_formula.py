@@ -28,22 +28,40 @@ from weft.metrics.state_layout import StateView
 
 
 class Composite(CombinedMetric):
-    """A formula over the values that other metrics have in the run.
+    """A formula over the values of other metrics.
 
-    `metrics` are names with their cut-offs (`"nDCG@10"`) or metric objects, which stay as they are:
-    the composite reads the sums of the run, shared with the same metrics of the run. `formula` is a
-    function of their values, scalar tensors in the order of `metrics`. `name` is a word, with a
-    cut-off if it has one (`"quality@10"`). `higher_is_better` is None, unknown, unless it is given.
-    `inputs` supplies `train` and others to components that are given by name; inside a run those of
-    the run apply.
+    The composite reads the sums of the run, which it shares with the same metrics of the run. It
+    has one value for all users: there are no values per user or per slice. The value is NaN if a
+    value of a metric is undefined, or if the result of the formula is not finite, as after a
+    division by zero.
 
-    Arithmetic on metrics makes composites, too: `nDCG(k=10) * Recall(k=10)`, `1 - a`, `a / 2`. Each
-    is named by its operation, `nDCG@10 * Recall@10`, and `rename` gives it another name.
+    Arithmetic on metrics also makes composites: `nDCG(k=10) * Recall(k=10)`, `1 - a`, `a / 2`. Such
+    a composite is named by its operation, as in `nDCG@10 * Recall@10`; `rename` returns one with
+    another name.
 
-    The value is of the run, so that there are none per user and per slice. It is NaN if a value is
-    undefined or infinite, as after a division by zero. Raises `SettingError` for a metric that
-    keeps states of its own, or has values by label only.
+    Parameters
+    ----------
+    name
+        A word, with a cut-off if the composite has one (`"quality@10"`).
+    metrics
+        Names with their cut-offs (`"nDCG@10"`), or metric objects, which are not changed.
+    formula
+        Function of the values of the metrics, scalar tensors in the order of `metrics`.
+    higher_is_better
+        Direction of the value. Default: None, unknown.
+    inputs
+        Inputs, such as `train`, of metrics that are given by name. Inside a run, those of the run
+        apply.
+    settings
+        Settings of `BaseMetric`.
 
+    Raises
+    ------
+    SettingError
+        If a metric keeps states of its own or has only values by label, or an argument is invalid.
+
+    Examples
+    --------
     >>> import torch, weft
     >>> parts = [weft.metrics.Precision(k=2), weft.metrics.Recall(k=2)]
     >>> metric = weft.Composite("better", parts, lambda precision, recall: precision.max(recall))
@@ -99,7 +117,8 @@ class Composite(CombinedMetric):
     def rename(self, name: str, *, higher_is_better: bool | None = None) -> Composite:
         """Return a new composite of the same metrics and formula under another name.
 
-        `higher_is_better` is kept unless it is given."""
+        `higher_is_better` is kept unless it is given.
+        """
         if higher_is_better is None:
             higher_is_better = self.higher_is_better
         return Composite(

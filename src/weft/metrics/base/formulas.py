@@ -135,10 +135,10 @@ class UserMeanMetric(SummedMetric):
 
 
 class UserAverageMetric(UserMeanMetric):
-    """A metric that averages a value per user, without a cut-off, over users with a relevant item.
+    """Base class of metrics that average a value per user, without a cut-off.
 
-    A subclass defines one method, `compute_scores`. With the class attribute `users = "lists"`, all
-    users with a list or scores are averaged.
+    A subclass defines one method, `compute_scores`. The average is over the users with a relevant
+    item or, with the class attribute `users = "lists"`, over all users with a list or scores.
 
     >>> import torch, weft
     >>> class BestIsRelevant(weft.UserAverageMetric):
@@ -165,10 +165,17 @@ class UserAverageMetric(UserMeanMetric):
         return cls.user_values is UserAverageMetric.user_values
 
     def compute_scores(self, preds: Tensor, target: Tensor, **kwargs: Any) -> Tensor:
-        """Return the value of each user, `[batch]`; NaN leaves a user out.
+        """Return the value of each user, `[batch]`; users with the value NaN are left out.
 
-        `preds` are the masked scores and `target` the binary relevance, both `[batch, items]`.
-        Further blocks arrive as keywords: the declared ones, or all."""
+        Parameters
+        ----------
+        preds
+            Scores after masking, `[batch, items]`.
+        target
+            Binary relevance, `[batch, items]`.
+        kwargs
+            Further blocks by keyword: those that the class declares, or all.
+        """
         raise SettingError(
             f"{type(self).__name__} must define compute_scores(self, preds, target, **kwargs)."
         )
@@ -193,9 +200,10 @@ class UserAverageMetric(UserMeanMetric):
 
 
 class UserAverageTopKMetric(TopKMetric, UserAverageMetric):
-    """A metric that averages a value per user at a cut-off over the users with a relevant item.
+    """Base class of metrics that average a value per user at a cut-off.
 
-    A subclass defines one method, `compute_scores`.
+    A subclass defines one method, `compute_scores`. The average is over the users with a relevant
+    item.
 
     >>> import torch, weft
     >>> class FirstIsHit(weft.UserAverageTopKMetric):
@@ -211,11 +219,19 @@ class UserAverageTopKMetric(TopKMetric, UserAverageMetric):
     def compute_scores(  # type: ignore[override]
         self, preds: Tensor, target: Tensor, top_k_rel: Tensor, **kwargs: Any
     ) -> Tensor:
-        """Return the value of each user, `[batch]`; NaN leaves a user out.
+        """Return the value of each user, `[batch]`; users with the value NaN are left out.
 
-        `preds` are the masked scores and `target` the binary relevance, both `[batch, items]`;
-        `top_k_rel [batch, k]` is 1 where the item at that position is relevant. Further blocks
-        arrive as keywords: the declared ones, or all."""
+        Parameters
+        ----------
+        preds
+            Scores after masking, `[batch, items]`.
+        target
+            Binary relevance, `[batch, items]`.
+        top_k_rel
+            1 if the item at a position is relevant, otherwise 0; `[batch, k]`.
+        kwargs
+            Further blocks by keyword: those that the class declares, or all.
+        """
         raise SettingError(
             f"{type(self).__name__} must define compute_scores(self, preds, target, top_k_rel, "
             "**kwargs)."
@@ -260,10 +276,10 @@ class PooledMetric(UserMeanMetric):
 
 
 class RatingMetric(PooledMetric):
-    """A metric of errors on ratings: their mean over all ratings that have a score.
+    """Base class of metrics that average errors of predicted ratings.
 
-    A subclass defines `compute_errors(self, preds, target) -> Tensor`, and `transform_mean` if the
-    mean error is not the value.
+    A subclass defines `compute_errors(self, preds, target)`, and `transform_mean` if the value is a
+    function of the mean error. The mean is over all ratings that have a score.
 
     Parameters:
         average: `"cells"` averages over all ratings, so that users with many of them weigh more.
@@ -288,7 +304,10 @@ class RatingMetric(PooledMetric):
     undefined = "no rating has a score"
 
     def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
-        """Return the error of each rating from its score before masking; all are `[ratings]`."""
+        """Return the error of each rating, `[ratings]`.
+
+        `preds` are the scores before masking and `target` the ratings, both `[ratings]`.
+        """
         raise SettingError(
             f"{type(self).__name__} must define compute_errors(self, preds, target)."
         )

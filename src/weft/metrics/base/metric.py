@@ -11,12 +11,10 @@ import torch
 from torch import Tensor
 
 from weft._choices import EmptyUsers, NanScores, TieRuleName, choices
-from weft._input_kinds import InputKind
 from weft.batch.batch import Batch, BatchInputs, RankingOptions
 from weft.batch.blocks import MetricBlock, block_arguments
 from weft.batch.gains import GAINS
 from weft.batch.ranked_batch import rank_batch
-from weft.data import Train
 from weft.data.devices import DEFERRED_ERRORS, raise_deferred_errors, run_eagerly
 from weft.data.targets import read_target
 from weft.errors import SettingError, check_choice, check_threshold
@@ -37,6 +35,7 @@ from weft.metrics.base.block_interface import (
     wrap_update,
 )
 from weft.metrics.base.identity import build_spec, build_state_name, check_same_metric
+from weft.metrics.base.metric_inputs import MetricInputs
 from weft.metrics.base.metric_type import MetricType
 from weft.metrics.base.shared_batches import SHARED_BATCHES
 from weft.metrics.base.stateful import Bounds as Bounds
@@ -44,9 +43,7 @@ from weft.metrics.base.stateful import StatefulMetric
 from weft.metrics.declarations import (
     METRIC_SETTINGS,
     check_needs,
-    declared_inputs,
     metric_parameters,
-    required_inputs,
 )
 from weft.metrics.names import MetricSpec, holds_data
 from weft.ranking import TieRule
@@ -54,11 +51,11 @@ from weft.ranking import TieRule
 EMPTY_USERS = choices(EmptyUsers)
 
 
-class BaseMetric(RelevanceHelpers, StatefulMetric, metaclass=MetricType):
-    """The base class of all metrics, which are TorchMetrics; it has no cut-off.
+class BaseMetric(RelevanceHelpers, MetricInputs, StatefulMetric, metaclass=MetricType):
+    """Base class of all metrics. It has no cut-off.
 
-    All metrics take the following settings, and those of TorchMetrics. Inside an `Evaluator` the
-    settings of the run apply.
+    Every metric is a TorchMetrics metric. All metrics take the following settings, and those of
+    TorchMetrics. Inside an `Evaluator`, the settings of the run apply instead.
 
     Parameters:
         relevance_threshold: Lowest rating of a relevant item, a number above 0. With None, every
@@ -66,7 +63,7 @@ class BaseMetric(RelevanceHelpers, StatefulMetric, metaclass=MetricType):
         ties: Order of items with equal scores: `"index"` is by item index, `"random"` at random,
             `"expected"` averages over all orders, and `"pessimistic"` and `"optimistic"` rank
             relevant items last or first.
-        seed: Seed of the random numbers that order ties, an integer from 0 up.
+        seed: Seed of the random numbers that order ties, an integer of at least 0.
         empty_users: Treatment of users in the truth who have no relevant item: `"skip"` leaves them
             out, and `"zero"` counts them with the value 0.
         nan_scores: Treatment of scores that are NaN or +inf: `"raise"` raises an error, and `"nan"`
@@ -83,10 +80,6 @@ class BaseMetric(RelevanceHelpers, StatefulMetric, metaclass=MetricType):
     # The best value, if it is neither the highest nor the lowest, or has a meaning.
     target: float | None = None
     k: int | None = None
-
-    # What the metric reads besides scores and truth, by name: inputs of a run, or arguments.
-    needs: ClassVar[Mapping[str, InputKind]] = {}
-    inputs: Mapping[str, Any]  # the declared inputs that were given, encoded
 
     family: ClassVar[str] = "custom"
     reference: ClassVar[str] = ""
@@ -204,38 +197,10 @@ class BaseMetric(RelevanceHelpers, StatefulMetric, metaclass=MetricType):
         """The cut-offs that the value depends on."""
         return frozenset(() if self.k is None else (self.k,))
 
-    def needed_inputs(self) -> Set[str]:
-        """Return the names of the inputs of the run that the metric requires."""
-        return required_inputs(type(self))
-
-    def missing_inputs(self, available: Set[str]) -> Set[str]:
-        """Return the names of the inputs that a run with `available` ones lacks for the metric."""
-        return self.needed_inputs() - available
-
-    def declared_inputs(self) -> Mapping[str, InputKind]:
-        """Return the kinds of all inputs that the metric may read, by name."""
-        return declared_inputs(type(self))
-
     def used_gains(self) -> Set[str]:
         """Return the gains in which ratings enter the value, by the parameter `gain`."""
         gain = getattr(self, "gain", None)
         return {gain} if gain in GAINS else set()
-
-    def own_inputs(self) -> dict[str, Any]:
-        """Return the inputs that the metric was built with, by their names in a run."""
-        return dict(self.inputs)
-
-    def known_item_counts(self) -> set[int]:
-        """Return the catalogue sizes of the metric's inputs: one unless they contradict each other,
-        none if there are no inputs."""
-        kinds = self.declared_inputs()
-        counts = {
-            value.num_items if isinstance(value, Train) else value.size
-            for name, value in self.own_inputs().items()
-            if kinds[name].axis != "user"
-        }
-        own: int | None = getattr(self, "num_items", None)
-        return counts if own is None else counts | {own}
 
     def own_state_name(self) -> str:
         """Return a state name that no other metric has: it depends on class, parameters, settings
@@ -255,13 +220,26 @@ class BaseMetric(RelevanceHelpers, StatefulMetric, metaclass=MetricType):
         items: Any = None,
         **blocks: Any,
     ) -> None:
-        """Add a batch: scores `[batch, items]`, `-inf` for items that are no candidates, and truth.
+        """Add a batch of users.
 
-        The truth is dense or sparse `[batch, items]`, or the relevant items of each row. With
-        `items [batch, n]`, the scores are those of candidates of each row: item numbers, -1 in
-        shorter rows. A metric that reads blocks may be given them instead of a target. On another
-        device than the CPU nothing synchronizes, except a dense target: its number of ratings
-        depends on the data."""
+        On other devices than the CPU, `update` does not synchronize, except with a dense target,
+        whose number of ratings depends on the data.
+
+        Parameters
+        ----------
+        preds
+            Scores `[batch, items]`, or `[batch, n]` of the candidates in `items`. The score of an
+            item that is no candidate is -inf.
+        target
+            Truth of the batch: a dense or sparse matrix `[batch, items]`, or the relevant items of
+            each row.
+        user_indices
+            User number of each row, `[batch]`. By default rows are numbered consecutively.
+        items
+            Item numbers of the candidates of each row, `[batch, n]`, padded with -1.
+        blocks
+            Blocks of `MetricBlock` by keyword, for a metric that reads them, instead of a target.
+        """
         check_target(type(self).__name__, target, blocks)
         with SHARED_BATCHES.open(self, (preds, target, user_indices, items)) as batch:
             self.accumulate(batch)
@@ -326,7 +304,7 @@ class BaseMetric(RelevanceHelpers, StatefulMetric, metaclass=MetricType):
         call_with_blocks(update, preds, metric=f"{type(self).__name__}.update", blocks=blocks)
 
     def compute(self) -> Any:
-        """Return the value over all batches so far, a scalar, or a dict of values by label."""
+        """Return the value over all batches so far: a scalar, or a dict of values by label."""
         raise SettingError(f"{type(self).__name__} must define compute(self).")
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:

@@ -96,7 +96,7 @@ class StatefulMetric(TorchMetric):
             raise
 
     def reset(self) -> None:
-        """Reset all states to their defaults."""
+        """Remove all batches: set the states to their defaults."""
         for name, default in self._defaults.items():
             if isinstance(default, list):
                 # A new list: TorchMetrics' Running may hold the old one.

@@ -43,7 +43,7 @@ class ComputedValue:
 
 
 class SummedMetric(ArithmeticOperators):
-    """A metric that is a formula over sums of all users, without a cut-off.
+    """Base class of metrics that are a formula over sums of all users, without a cut-off.
 
     A subclass sets its accumulators (`UserSum`, `ItemSums`, `GroupSums`, `Histogram`) as attributes
     in its constructor, and defines `compute_value`.
@@ -91,7 +91,7 @@ class SummedMetric(ArithmeticOperators):
         return self.spec.with_cutoff(None) if self.supports_all_cutoffs else self.spec
 
     def accumulators(self) -> tuple[Accumulator, ...]:
-        """Return what the formula needs: by default all accumulators that are attributes."""
+        """Return the accumulators of the formula: by default those that are attributes."""
         declared = tuple(one for one in vars(self).values() if isinstance(one, Accumulator))
         if not declared:
             raise SettingError(
@@ -107,9 +107,10 @@ class SummedMetric(ArithmeticOperators):
         return {one: set(cutoffs) or {NO_CUTOFF} for one in self.accumulators()}
 
     def compute_value(self, sums: StateView) -> Any:
-        """Return the value, a scalar, or a dict of scalars by label; NaN if undefined.
+        """Return the value: a scalar, or a dict of scalars by label; NaN if it is undefined.
 
-        `sums[accumulator]` is the sum over all users: a scalar for a `UserSum`, else a vector."""
+        `sums[accumulator]` is the sum over all users: a scalar for a `UserSum`, otherwise a vector.
+        """
         raise SettingError(f"{type(self).__name__} must define compute_value(self, sums).")
 
     def label_values(self, state: StateView) -> Mapping[tuple[Label, ...], Tensor]:
@@ -187,10 +188,10 @@ class SummedMetric(ArithmeticOperators):
 
 
 class SummedTopKMetric(TopKMetric, SummedMetric):
-    """A metric that is a formula over sums of all users, at a cut-off.
+    """Base class of metrics that are a formula over sums of all users, at a cut-off.
 
     A subclass sets its accumulators (`UserSum`, `ItemSums`, `GroupSums`, `Histogram`) as attributes
-    in its constructor, and defines `compute_value`; each of these classes has an example.
+    in its constructor, and defines `compute_value`. The accumulators have further examples.
 
     >>> import torch, weft
     >>> class AllHits(weft.SummedTopKMetric):

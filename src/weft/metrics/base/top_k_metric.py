@@ -10,10 +10,10 @@ from weft.metrics.declarations import needs_cutoff
 
 
 class TopKMetric(BaseMetric):
-    """A ranking metric with a cut-off, which is optional if a constructor has `k=None`.
+    """Base class of metrics with a cut-off, which is optional if a constructor has `k=None`.
 
     Parameters:
-        k: Cut-off, the number of positions of a list that are evaluated, an integer from 1 up.
+        k: Cut-off, the number of positions of a list that are evaluated, an integer of at least 1.
 
     >>> import weft
     >>> isinstance(weft.metrics.nDCG(k=10), weft.TopKMetric)
