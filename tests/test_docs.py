@@ -46,7 +46,8 @@ def test_generated_pages_are_up_to_date(place):
 
 
 def test_every_page_belongs_to_a_metric():
-    assert {path.name for path in (ROOT / "docs" / "metrics").iterdir()} == {
+    names = {path.name for path in (ROOT / "docs" / "metrics").iterdir()}
+    assert names - {"families"} == {  # which a build of the site writes
         "README.md",
         *(f"{metric.__name__}.md" for metric in built_in_metrics()),
     }

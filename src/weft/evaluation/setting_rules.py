@@ -98,7 +98,7 @@ def _is_iterable(value: object) -> bool:
 
 
 def read_cutoffs(value: Any) -> tuple[int, ...] | None:
-    """Return the cut-offs as a tuple of integers from 1 up."""
+    """Return the cut-offs as a tuple of integers of at least 1."""
     if value is None:
         return None
     values = value if _is_iterable(value) and not isinstance(value, str) else [value]
@@ -160,7 +160,7 @@ def read_gamma(name: str, value: Any) -> float:
 
 
 def read_power(name: str, value: Any) -> float:
-    """Return an exponent, a number from 0 up."""
+    """Return an exponent, a number of at least 0."""
     number = check_float(name, value, more=" of at least 0")
     if number < 0:
         raise SettingError(f"{setting_ref(name, value)}; it must be a number of at least 0.")
@@ -178,7 +178,7 @@ _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([KMGT]?)(i?)B?", re.IGNORECASE)
 
 
 def read_memory(name: str, value: Any) -> int:
-    """Return a number of bytes from 1 up, given as a number or as a text such as "1.5GiB"."""
+    """Return a number of bytes, at least 1, given as a number or as a string such as "1.5GiB"."""
     found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is not None:
         number, unit, is_binary = found.groups()

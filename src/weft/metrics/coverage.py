@@ -195,7 +195,7 @@ class UserCoverageAtN(_CoveredUsers):
     Symbols: $U$ are all users, with or without relevant items.
 
     Parameters:
-        n: Lowest number of items in a list, an integer from 1 up. None means k.
+        n: Lowest number of items in a list, an integer of at least 1. None means k.
         as_fraction: As in UserCoverage.
         users: As in ItemCoverage.
 

@@ -185,7 +185,7 @@ class IPSRecall(PropensityMetric):
     value with no, half and twice the power (`by_power` of the entry).
 
     Parameters:
-        power: Exponent of the propensities that are estimated from train, a number from 0 up: with
+        power: Exponent of the propensities that are estimated from train, at least 0: with
             0, all propensities are 1, and with a higher one, rare items weigh more. It has no
             effect on given propensities.
         clip: Lowest propensity, a number above 0 and at most 1. Lower propensities, estimated or

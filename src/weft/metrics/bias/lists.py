@@ -173,8 +173,8 @@ class ARP(_PopularityMetric):
     Formula: \mathrm{ARP}_u = \frac{1}{|L_u|} \sum_{i \in L_u} n_i
 
     Parameters:
-        unseen: Popularity of an item without train interactions: a number from 0 up, or `"skip"`,
-            which leaves out such items, and lists without other items.
+        unseen: Popularity of an item without train interactions: a number of at least 0, or
+            `"skip"`, which leaves out such items, and lists without other items.
         normalize: Divisor of the popularity: `"none"` is 1, `"interactions"` is the number of train
             interactions of all items, and `"max"` that of the most popular item.
         users: As in ItemCoverage.

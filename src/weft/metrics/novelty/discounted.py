@@ -108,7 +108,8 @@ class EPC(_Novelty):
             `"discounted"`) the relevant items with their gain, and `"none"` all items of the list,
             relevant or not.
         gain: As in nDCG. It has an effect with `relevance="graded"` only.
-        unseen: Number of train interactions that an item without any is assumed to have, from 0 up.
+        unseen: Number of train interactions that an item without any is assumed to have, at least
+            0.
         denominator: Divisor: `"k"` is the sum of the discounts of all k positions, and `"list"`
             that of the positions that the list has.
 

@@ -99,7 +99,8 @@ class Intersection(_ReferenceMetric):
     Symbols: $B$ is the list in `reference`, cut at $k$.
 
     Parameters:
-        ref_k: Cut-off of the list in `reference`, an integer from 1 up. None means k.
+        ref_k: Cut-off of the list in `reference`, an integer of at least 1. None means
+            k.
         users: As in ItemCoverage.
 
     Use: Intersection answers how much two models recommend in common, for example whether a new

@@ -346,7 +346,7 @@ class ECE(_ProbabilityMetric):
     bin of the labels $y$ (1 if relevant, otherwise 0) and of the probabilities $p$.
 
     Parameters:
-        bins: Number of bins, an integer from 1 up.
+        bins: Number of bins, an integer of at least 1.
         scores: As in LogLoss.
 
     Use: ECE answers whether a predicted probability of, for example, 0.2 means that 20% of such
