@@ -20,6 +20,8 @@ from weft.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from weft.evaluation.result import Result
 
 
@@ -68,26 +70,27 @@ def demo(
     )
     tables = f"{', '.join(map(str, files))} (with values per user)"
     print_written(console, [tables, *page])
-    names = ", ".join(path.name for path in inputs)
-    console.print(paragraph(f"Data files in {out}: {names}", console.width), soft_wrap=True)
+    data = f"Data files in {out}: {', '.join(path.name for path in inputs)}"
+    console.print(paragraph(data, console.width), soft_wrap=True)
     if not page:
         console.print(f"report.html was not written: {missing_extra}", soft_wrap=True, markup=False)
     for path in page:
         console.print(f"Open {path} in a browser.", soft_wrap=True, markup=False)
-    console.print("\nNext, try:")
-    for command in _next_commands(out, files):
-        console.print(f"  {command}", soft_wrap=True, markup=False, highlight=False)
+    _print_next_commands(console, out, files)
 
 
-def _next_commands(folder: Path, files: Sequence[Path]) -> list[str]:
-    """Return commands for the files that were written, the results first."""
+def _print_next_commands(console: Console, folder: Path, files: Sequence[Path]) -> None:
+    """Print commands for the files that were written; `files` are the results."""
     lists = f"--recs {folder / 'als.csv'} --recs {folder / 'pop.csv'}"
     groups = f"--slice gender={folder / 'users.csv'}:gender"
-    return [
+    commands = [
         f"weft compare {files[2]} {files[1]} -m nDCG@10,EPC@10",
         "weft metrics MAP --profiles",
         f"weft evaluate {lists} \\\n    --truth {folder / 'test.csv'} {groups}",
     ]
+    console.print("\nNext, try:")
+    for command in commands:
+        console.print(f"  {command}", soft_wrap=True, markup=False, highlight=False)
 
 
 def _render_report(results: Sequence[Result], folder: Path) -> tuple[dict[Path, str], str]:

@@ -205,6 +205,11 @@ def _list_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) ->
         if state.has_candidates:
             reason = "not among the candidates, or without a finite score"
         yield f"{unreachable:,} {relevant} cannot be recommended ({reason})"
+    yield from _cutoff_notes(evaluator, counts)
+
+
+def _cutoff_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
+    """Yield the notes on short lists and ties, with the numbers of users at each cut-off."""
     cutoffs = evaluator.metric_set.cutoffs
     short = {k: counts[f"short_lists@{k}"] for k in cutoffs if counts[f"short_lists@{k}"]}
     if short:

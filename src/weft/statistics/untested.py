@@ -44,7 +44,7 @@ def describe_untested(results: Mapping[str, Result], tested: Collection[str]) ->
         notes.append(f"not compared, because not every model has it: {', '.join(missing)}")
     if without_values:
         note = f"not compared, because it has no value per user: {', '.join(without_values)}"
-        if any(result.resamples is None for result in results.values()):
+        if _find_model_without_resamples(results) is not None:
             note += (
                 ". To compare it, evaluate all models with bootstrap=1000 (--bootstrap 1000), "
                 "then compare again"
@@ -62,15 +62,20 @@ def _explain(results: Mapping[str, Result], name: str, tests: Sequence[str] | No
     if all(table is not None and name in table.columns for table in tables):  # but not resampled
         return f"{name!r} has no resamples; compare it with {setting_ref('tests', 'paired_t')}."
     needs = f"{name!r} has no value per user, so that only the bootstrap test can compare it"
-    lacking = [model for model, result in results.items() if result.resamples is None]
-    if lacking:
+    lacking = _find_model_without_resamples(results)
+    if lacking is not None:
         return (
-            f"{needs}, but the result {lacking[0]!r} has no resamples. Evaluate all models with "
+            f"{needs}, but the result {lacking!r} has no resamples. Evaluate all models with "
             f"{setting_ref('bootstrap', 1000)}, then compare again."
         )
     if tests is not None and "bootstrap" not in tests:
         return f"{needs}. Request it with {setting_ref('tests', 'bootstrap')}."
     return f"{name!r} has neither values per user nor resamples, which the tests need."
+
+
+def _find_model_without_resamples(results: Mapping[str, Result]) -> str | None:
+    """Return a model without resamples, None if all have them."""
+    return next((model for model, result in results.items() if result.resamples is None), None)
 
 
 def _find_model_without(results: Mapping[str, Result], name: str) -> str | None:

@@ -78,14 +78,12 @@ def pair_table(
         free -= bar + COLUMN_GAP
     table = empty_table()
     table.add_column("metric", width=name)
-    for number, column in enumerate(columns):
-        head, size = Text(column.head), column.width
-        if number < _NUM_VALUES:
-            model = rows[0]["model_a" if number == 0 else "model_b"]
-            more = max(0, min(free, cell_len(model) - size))
-            free, size = free - more, size + more
-            head = fold_name(model, size)
-        table.add_column(head, width=size)
+    for column, model in zip(columns, (rows[0]["model_a"], rows[0]["model_b"])):
+        more = max(0, min(free, cell_len(model) - column.width))
+        free -= more
+        table.add_column(fold_name(model, column.width + more), width=column.width + more)
+    for column in columns[_NUM_VALUES:]:
+        table.add_column(Text(column.head), width=column.width)
     for metric, *cells in zip(names, *(_aligned_cells(column) for column in columns)):
         table.add_row(fold_name(metric, name), *cells)
     return table, [column.term for column in columns], hidden
