@@ -54,6 +54,7 @@ python_maximum_signature_line_length = 88
 napoleon_google_docstring = False
 napoleon_use_param = False  # parameters of one entry stay together: `users, items`
 napoleon_use_rtype = False
+napoleon_custom_sections = [("Attributes", "params_style")]  # a list, as of parameters
 autodoc_mock_imports = ["lightning"]
 
 html_theme = "furo"
