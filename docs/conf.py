@@ -52,6 +52,7 @@ autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 88
 napoleon_google_docstring = False
+napoleon_attr_annotations = False  # types are in the signatures
 napoleon_use_param = False  # parameters of one entry stay together: `users, items`
 napoleon_use_rtype = False
 napoleon_custom_sections = [("Attributes", "params_style")]  # a list, as of parameters
