@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import weft
 from metric_cases import BUILT_IN, BY_POSITION, RATINGS, make_labels
 from weft.errors import SettingError
-from weft.evaluation.candidate_draws import draw
+from weft.evaluation.candidates import draw
 from weft.ranking import TIE_RULES
 from weft.ranking.negative_sampling import NegativeSampler
 

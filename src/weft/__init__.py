@@ -227,6 +227,7 @@ _STABILITY = {
     "get_topk_ranks": "stable",
     "integrations.huggingface": "provisional",
     "integrations.lightning": "provisional",
+    "integrations.lightning_log": "internal",
     "integrations.mlflow": "provisional",
     "integrations.tensorboard": "provisional",
     "integrations.tracking": "internal",

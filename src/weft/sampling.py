@@ -9,7 +9,7 @@ are sums over the relevant items of a user are supported: AUC, GAUC, HitRate, MA
 nDCGRendle2020, Precision and Recall.
 """
 
-from weft.evaluation.candidate_draws import draw
+from weft.evaluation.candidates import draw
 from weft.statistics.sampling_theory.expectations import deviation, exact, expected
 from weft.statistics.sampling_theory.identification import (
     is_identified,

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from weft.batch.input_validation import check_readable_scores
-from weft.data import BatchLists, Interactions, Train
-from weft.data.dataset import EvaluationData
-from weft.data.devices import float_type
+from weft.data import Interactions, Train, Vocabulary, read_interactions
+from weft.data.dataset import EvaluationData, build_dataset
+from weft.data.evaluation_inputs import EvaluationInputs
 from weft.data.interactions import hash_rows
-from weft.data.sources import Source
+from weft.data.readers.files import is_file, read_table
+from weft.data.sources import Model
+from weft.errors import SettingError, UnknownParameter, check_int, did_you_mean, setting_ref
+from weft.evaluation.setting_rules import split_candidates
 from weft.evaluation.settings import EvaluationSettings
 from weft.ranking.negative_sampling import (
     NegativeSampler,
@@ -28,9 +29,10 @@ from weft.ranking.negative_sampling import (
 )
 
 if TYPE_CHECKING:
-    pass
+    import polars as pl
 
 Codes = NDArray[np.int64]
+_DRAW_USERS = 1024  # users to draw for at once
 # Counts that a provider adds to, by their names in a result.
 COUNTS = (
     "candidates",
@@ -239,68 +241,105 @@ def _build_sampler(
     )
 
 
-def score_candidates(
-    source: Source,
-    dataset: EvaluationData,
-    candidates: CandidateSet,
-    start: int,
-    stop: int,
-    device: torch.device | None,
-) -> tuple[BatchLists, Tensor]:
-    """Return the candidates of users `start` to `stop - 1` as complete lists, and the scores of
-    the truth, `[interactions of the truth]`.
+class DrawOptions(TypedDict, total=False):
+    """Further keyword arguments of `draw`, as in `weft.evaluate`."""
 
-    The source is asked for these scores and for no others.
+    negative_sampling: str | None
+    neg_alpha: float | None
+    candidates: str
+    relevance_threshold: float | None
+
+
+def draw(
+    truth: Any,
+    *,
+    train: Any = None,
+    num_negatives: int | None = None,
+    seed: int = 0,
+    items: Any = None,
+    users: Any = None,
+    **options: Unpack[DrawOptions],
+) -> pl.DataFrame:
+    """Return the candidates that `weft.evaluate` draws with `strategy="sampled"`.
+
+    They can then be scored elsewhere. The items of a user are in the order of the catalogue.
+
+    Parameters
+    ----------
+    truth
+        Test interactions (ground truth), as in `weft.evaluate`.
+    train
+        Train interactions, as in `weft.evaluate`.
+    num_negatives
+        Number of negatives per user. Default: 99.
+    seed
+        Seed of the draw. Default: 0.
+    items
+        Ids of the catalogue, or their number if they are numbers from 0. Default: the columns of a
+        matrix, or every item of truth and train.
+    users
+        Ids of the users to draw for. Default: those of the truth.
+    options
+        Further keyword arguments as in `weft.evaluate`: `negative_sampling`, `neg_alpha`,
+        `candidates` (`"all"`, `"cold"` or `"warm"`) and `relevance_threshold`.
+
+    Returns
+    -------
+    polars.DataFrame
+        The columns `user` and `item`, with the relevant items and the negatives of each user.
+
+    Examples
+    --------
+    >>> from weft.sampling import draw
+    >>> items = ["fig", "oat", "rye", "tea"]
+    >>> draw({"ann": ["tea"]}, items=items, num_negatives=3)["item"].to_list()
+    ['fig', 'oat', 'rye', 'tea']
     """
-    num_items, num_users = dataset.items.size, stop - start
-    truth = dataset.truth.slice_users(start, stop).flat_keys
-    keys = candidates.keys
-    if not is_in_sorted(truth, keys).all():
-        keys = sorted_union(keys, truth)
-    rows, codes = split_keys(keys, num_users, num_items)
-    lengths = np.bincount(rows, minlength=num_users)
-    offsets = np.cumsum(lengths) - lengths
-    width = int(lengths.max(initial=0))
-    items = np.full((num_users, width), -1, dtype=np.int64)
-    places = rows * width + np.arange(len(keys)) - offsets[rows]
-    items.reshape(-1)[places] = codes
-    scores = _request_scores(source, dataset, items, lengths, start, device)
-    if len(keys) > len(candidates.keys):
-        items.reshape(-1)[places[~is_in_sorted(keys, candidates.keys)]] = -1
-    of_truth = torch.as_tensor(places[np.searchsorted(keys, truth)]).to(scores.device)
-    lists = BatchLists.from_candidates(scores, torch.as_tensor(items).to(scores.device), num_items)
-    return lists, scores.view(-1).index_select(0, of_truth)
+    import polars as pl
+
+    settings = _sampling_settings(train, num_negatives=num_negatives, seed=seed, **options)
+    truth, train = (
+        read_table(given, name) if is_file(given) else given
+        for name, given in (("truth", truth), ("train", train))
+    )
+    if items is None:
+        items = _items_of(truth, train)
+    elif hasattr(items, "__index__") and not hasattr(items, "__len__"):
+        items = range(check_int("items", items))
+    inputs = EvaluationInputs(Model(lambda users: None), truth, train, users, items)
+    dataset = build_dataset(inputs, settings)
+    provider, num_items = CandidateProvider(dataset, settings), dataset.items.size
+    keys = [
+        provider.provide(start, min(start + _DRAW_USERS, dataset.num_rows)).keys + start * num_items
+        for start in range(0, dataset.num_rows, _DRAW_USERS)
+    ]
+    codes = np.divmod(np.concatenate([np.empty(0, dtype=np.int64), *keys]), max(1, num_items))
+    return pl.DataFrame(
+        {"user": dataset.users.ids.gather(codes[0]), "item": dataset.items.ids.gather(codes[1])}
+    )
 
 
-def _request_scores(
-    source: Source,
-    dataset: EvaluationData,
-    items: Codes,
-    lengths: Codes,
-    start: int,
-    device: torch.device | None,
-) -> Tensor:
-    """Return the scores of `items [users, width]` (-1 fills rows); `-inf` for users without any."""
-    num_users = len(items)
-    empty = torch.full(
-        items.shape, -torch.inf, dtype=float_type(device or torch.device("cpu")), device=device
-    )
-    rows = np.flatnonzero(lengths)
-    if not len(rows):
-        return empty
-    wanted = items[rows]
-    wanted = np.where(wanted >= 0, wanted, wanted[:, :1])
-    users = torch.as_tensor(rows + start)
-    ids = dataset.users.ids[start : start + num_users]
-    scores = source.scores_for_items(
-        users,
-        ids if len(rows) == num_users else ids.gather(rows),
-        torch.as_tensor(wanted),
-        dataset.items.ids,
-    )
-    scores = scores if device is None else scores.to(device)
-    scores = scores.to(float_type(scores.device))
-    check_readable_scores(scores, users, torch.as_tensor(wanted))
-    if len(rows) == num_users:
-        return scores
-    return empty.to(scores.device).index_copy_(0, torch.as_tensor(rows).to(scores.device), scores)
+def _sampling_settings(train: Any, **options: Any) -> EvaluationSettings:
+    """Return the resolved settings of `draw`. Raises `SettingError` for other options."""
+    known = ("num_negatives", "seed", *DrawOptions.__annotations__)
+    for name in options:
+        if name not in known:
+            raise UnknownParameter(f"draw() has no argument {name!r}.{did_you_mean(name, known)}")
+    pool, given = split_candidates(options.get("candidates", "all"))
+    if given is not None or pool == "listed":
+        raise SettingError(
+            f"draw() samples candidates from a pool; {setting_ref('candidates')} must be 'all', "
+            "'cold' or 'warm'."
+        )
+    options |= {"candidates": pool, "strategy": "sampled", "mask_seen": False}
+    settings = EvaluationSettings.from_options(**options)
+    return settings.resolve(() if train is None else ("train",))
+
+
+def _items_of(truth: Any, train: Any) -> Any:
+    """Return every item of truth and train; None if one is a matrix (its columns are items)."""
+    tables = [read_interactions(truth, "truth")]
+    tables += [] if train is None else [read_interactions(train, "train")]
+    if any(table.shape is not None or table.num_rows is not None for table in tables):
+        return None
+    return Vocabulary.from_data("item", [table.items for table in tables], origin="truth").ids

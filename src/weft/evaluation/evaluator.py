@@ -266,7 +266,7 @@ class Evaluator(BatchAccumulator):
         )
 
     def set_profile(self, profile: str) -> None:
-        """Name the metrics as a profile does, whose parameters they already have."""
+        """Name the metrics as a profile does. They must already have its parameters."""
         settings = self.settings.model_copy(update={"profile": profile})
         slices = RunSlices(self.slices, self.item_slices)
         self._set_up(settings, self.metric_set.classes, self.inputs, self.kinds, slices)

@@ -271,7 +271,7 @@ class Result(ReportMixin, Mapping[str, float]):
         return self.slices.filter(pl.col("slice") == name)
 
     def save(self, path: str | Path) -> Path:
-        """Write the result to a JSON file, and its large tables to Parquet files beside it.
+        """Write the result as JSON, and its large tables as Parquet files in the same folder.
 
         Either all files are written or none. `weft.load_result` reads them. Returns the path.
         """

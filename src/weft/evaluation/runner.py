@@ -22,7 +22,8 @@ from weft.data.sources import ListSource, Model
 from weft.data.team import Team, open_team
 from weft.data.tensors import SparseRows
 from weft.data.threads import count_threads, one_thread
-from weft.evaluation.candidates import CandidateProvider, CandidateSet, score_candidates
+from weft.evaluation.candidate_scores import score_candidates
+from weft.evaluation.candidates import CandidateProvider, CandidateSet
 from weft.evaluation.checkpoint import Checkpoint, Span
 from weft.evaluation.evaluator import Evaluator
 from weft.evaluation.finalize import RunReport, UserTables, finalize, user_tables

@@ -308,7 +308,7 @@ class _RankMetric(StatefulMetric):
 
 
 class HR(_RankMetric):
-    """Hit rate: the share of rows whose target is among the first k items.
+    """Hit rate: the share of rows with the target among the first k items.
 
     >>> import torch, weft
     >>> metric = weft.HR(k=2)

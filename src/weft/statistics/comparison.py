@@ -114,7 +114,7 @@ class Comparison(ComparisonTextMixin, ReportMixin):
               the paired t-test it excludes 0 if and only if the row is significant; with a
               one-sided test this holds for the end on the tested side.
             - `ci_level`: the level of this interval, at which the correction decides. With
-              `"bonferroni"`, all intervals of a family together have the confidence 1 - alpha (1 -
+              `"bonferroni"`, all intervals of a family jointly have the confidence 1 - alpha (1 -
               2 alpha for one-sided tests).
             - `effect_size`: the mean difference divided by the standard deviation of the
               differences (paired Cohen's d).
@@ -123,8 +123,8 @@ class Comparison(ComparisonTextMixin, ReportMixin):
             - `wins`, `ties`, `losses`: the shares of users with a > b, a = b and a < b.
             - `detectable`: the smallest true mean difference that a two-sided paired t-test at
               `alpha` detects with a power of 0.8 for this number of users, without correction.
-            - `users`, `left_out`: the number of users that were compared, and of those whose value
-              is undefined for one of the models.
+            - `users`, `left_out`: the numbers of users that were compared, and of users without a
+              defined value for one of the models.
             - `paired`: false for a test that ignores the pairing.
             - `form`: the kind of interval of the bootstrap test, `"bca"`, `"percentile"` or
               `"swaps"` (of the lists of two models); its ends are `ci_low` and `ci_high`.

@@ -21,7 +21,7 @@ _SELECT_FACTOR = 64
 
 
 class Factors:
-    """User and item embeddings, whose products are scores.
+    """User and item embeddings; scores are their products.
 
     The score of user u and item i is
     `user_embeddings[u] · item_embeddings[i] + user_biases[u] + item_biases[i]`.

@@ -40,7 +40,7 @@ __all__ = ["SparkResult", "evaluate", "session"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparkResult(Result):
-    """A `Result` whose values per user are in Spark.
+    """A `Result` with its values per user in Spark.
 
     Attributes
     ----------

@@ -213,7 +213,7 @@ def split(data: Table, method: SplitMethod, **options: Unpack[SplitOptions]) -> 
         Number of folds. Default: 5.
     per
         For `"random"` and `"folds"`: divide the interactions of each user separately (`"user"`, the
-        default) or all interactions together (`"global"`).
+        default) or all interactions as one set (`"global"`).
     ties
         Interactions of a user with the same timestamp at the border of two sets, for
         `"user-timeline"` and `"leave-last-out"`: `"break"` (default) orders them by a hash of seed,

@@ -223,7 +223,7 @@ class BaseMetric(RelevanceHelpers, MetricInputs, StatefulMetric, metaclass=Metri
         """Add a batch of users.
 
         On other devices than the CPU, `update` does not synchronize, except with a dense target,
-        whose number of ratings depends on the data.
+        because the number of its ratings depends on the data.
 
         Parameters
         ----------

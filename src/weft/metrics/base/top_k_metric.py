@@ -10,10 +10,10 @@ from weft.metrics.declarations import needs_cutoff
 
 
 class TopKMetric(BaseMetric):
-    """Base class of metrics with a cut-off, which is optional if a constructor has `k=None`.
+    """Base class of metrics with a cut-off.
 
-    Parameters:
-        k: Cut-off, the number of positions of a list that are evaluated, an integer of at least 1.
+    `k` is the cut-off, an integer of at least 1. A subclass can make it optional by `k=None` in its
+    constructor.
 
     >>> import weft
     >>> isinstance(weft.metrics.nDCG(k=10), weft.TopKMetric)

@@ -1,4 +1,4 @@
-"""Files of results, found by a pattern whose placeholders are the labels of runs."""
+"""Files of results, found by a pattern with placeholders for the labels of runs."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ class Experiment:
     ) -> RunComparison:
         """Compare every two models on each data set, or each model with a baseline.
 
-        A test whose requirements are not met has no p-value, and a note gives the reason.
+        A test that cannot be run has no p-value, and a note gives the reason.
 
         Parameters
         ----------

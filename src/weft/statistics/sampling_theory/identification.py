@@ -192,7 +192,7 @@ def is_identified_from_sample(
 
     Many distributions of full ranks explain the same positions. Those that do so, within the error
     of a sample of this number of users (inequality of Dvoretzky, Kiefer and Wolfowitz, for all
-    models together), give an interval for the full metric of each model. A pair of models is
+    models jointly), give an interval for the full metric of each model. A pair of models is
     identified if their intervals do not overlap.
 
     Parameters
