@@ -301,7 +301,7 @@ def test_classes_are_refused():
         (("q", "nDCG@10", larger), "give a list"),
         (("q", COMPONENTS, "a * b"), "give a function"),
         (("q", ["nDCG", "Recall@5"], larger), "write 'nDCG@10'"),
-        (("q", [3, "Recall@5"], larger), "got 3"),
+        (("q", [3, "Recall@5"], larger), "got the component 3"),
         (("q", ["BiasDisparityBR@5"], larger, {"inputs": "all"}), "no single value"),
     ],
 )

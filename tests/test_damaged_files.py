@@ -312,7 +312,7 @@ def test_a_full_disk_while_a_comparison_is_written():
 def test_metric_names_have_limits():
     for name, says in {
         "F1(a=" * 900 + ")" * 900: "levels of nested names or lists at character 106",
-        "F1(a=" + "[" * 900 + "]" * 900 + ")": "at most 20 names or lists",
+        "F1(a=" + "[" * 900 + "]" * 900 + ")": "at most 20 levels of nested names or lists",
         "nDCG@" + "1" * 5000: "a number of at most 400 characters at character 6",
         "F1(beta=" + "1" * 5000 + ")@10": "a number of at most 400 characters at character 9",
         "nDCG(gain='\ud800')": "at most 10,000 characters of valid UTF-8",

@@ -906,12 +906,12 @@ UPDATE_ERRORS = [
     ("target a frame", up(target=frame()), InputError, ["target names users and items by ids"]),
     ("target item out of range", up(target=((0,), (3,))), InputError, ["item 3", "0 to 2"]),
     ("target item negative", up(target=((0,), (-2,))), InputError, ["item -2", "0 to 2"]),
-    ("target item twice", up(target=((0, 0), (1,))), InputError, ["same .row, item. twice"]),
+    ("target item twice", up(target=((0, 0), (1,))), InputError, ["same .row, item. pair twice"]),
     (
         "target csr cell twice",
         up(target=sp.csr_matrix((np.ones(2), [1, 1], [0, 2, 2]), (2, 3))),
         InputError,
-        ["same .row, item. twice"],
+        ["same .row, item. pair twice"],
     ),
     ("target of words", up(target=(("x",), ("y",))), InputError, ["target", "x"]),
     ("target of fractions", up(target=((1.5,), (1,))), InputError, ["target", "1.5"]),
@@ -936,7 +936,7 @@ UPDATE_ERRORS = [
         "user_indices of another length",
         up(users=torch.arange(3)),
         InputError,
-        [r"user_indices has shape \[3\]", "2 rows", "one per row"],
+        [r"user_indices has shape \[3\]", "2 rows", "one user index per row"],
     ),
     ("user_indices a list too long", up(users=[0, 1, 2]), InputError, ["user_indices"]),
     (

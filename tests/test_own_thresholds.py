@@ -144,7 +144,10 @@ def test_metrics_alone():
 
 
 def test_objects_are_refused_with_the_name_to_give():
-    with pytest.raises(SettingError, match=r"to the evaluation instead, or name .*threshold=4\)"):
+    with pytest.raises(
+        SettingError,
+        match=r"to the evaluation instead, or set the threshold of this metric .*threshold=4\)",
+    ):
         weft.evaluate(SCORES, TRUTH, metrics=[weft.metrics.nDCG(k=5, relevance_threshold=4)])
 
 
