@@ -152,6 +152,7 @@ def test_text_is_printed_in_one_place():
     package = Path(weft.__file__).parent
     allowed = {
         "cli/error_handling.py": 1,  # print_text
+        "report/terminal/printing.py": 1,  # the text of print(comparison), which is escaped
         "report/metric_pages.py": 1,  # paths of generated pages, run by developers
         "evaluation/progress.py": 1,  # a progress bar without text from data
     }
@@ -163,6 +164,15 @@ def test_text_is_printed_in_one_place():
         if count:
             found[path.relative_to(package).as_posix()] = count
     assert found == allowed
+
+
+def test_a_printed_comparison_is_escaped():
+    truth = {"ann": ["x"], "bob": ["z"]}
+    names = {"a\x1b[31m": {"ann": ["x"], "bob": ["z"]}, "b": {"bob": ["y", "z"]}}
+    settings = {"metrics": "MRR@2", "per_user": True}
+    results = [weft.evaluate(lists, truth, name=name, **settings) for name, lists in names.items()]
+    printed = repr(weft.compare(results))
+    assert "\x1b" not in printed and "\\u001b[31m" in printed
 
 
 # --------------------------------------------------------------------------------------------------

@@ -494,7 +494,7 @@ def test_slices_in_the_terminal():
         "model by age" in text
         and "Accuracy@3" in text
         and "young" in text
-        and "metrics; all of them: --format json, --out DIR)" in text
+        and "metrics; for all of them, use --format json or --out DIR)" in text
     )
     value = result.slices.filter(
         (pl.col("group") == "young") & (pl.col("metric") == "Accuracy") & (pl.col("k") == 3)
@@ -529,7 +529,7 @@ def test_models_are_columns_of_one_table_for_each_slice():
         }.items()
     ]
     (table,) = slice_tables(results, 80)
-    assert table[0] == "By age (users of old: 2, young: 1)"
+    assert table[0] == "By age (users: old = 2, young = 1)"
     text = print_tables([table], 80)
     lines = {line.split("│")[0].strip(): line.split("│")[1:] for line in text.splitlines()}
     assert [cell.split()[0] for cell in lines["Recall@1 young"]] == ["1.0000*", "0"]
@@ -557,7 +557,7 @@ def test_long_slices_show_some_metrics():
         for name in ("one", "two")
     ]
     ((title, table),) = slice_tables(results, 80)
-    assert title.endswith("(1 of 3 metrics; all of them: --format json, --out DIR)")
+    assert title.endswith("(1 of 3 metrics; for all of them, use --format json or --out DIR)")
     assert print_tables([(title, table)], 80).count("Recall@1 u") == 20
 
 

@@ -197,7 +197,7 @@ def _models_table(
     table = next((one for one in tables if one is not None), None)
     if table is None:
         return None
-    sizes = ", ".join(f"{group} {size:,}" for group, size in users.items())
+    sizes = ", ".join(f"{group} = {size:,}" for group, size in users.items())
     return f"By {name} (users: {sizes}){_left_out(shown, metrics)}", TrimmedTable(table)
 
 
