@@ -144,6 +144,18 @@ def test_equality_is_that_of_names_and_values(result, undefined):
         hash(result)
 
 
+def test_values_are_equal_if_their_undefined_numbers_are():
+    def create(nan, number=0.5):
+        powers = ((0.0, nan), (1.0, number))
+        return MetricValue("nDCG", 5, nan, parts=(nan, number), by_power=powers, floor=nan)
+
+    one, other = create(math.nan), create(float("nan"))
+    assert one == other and hash(one) == hash(other) and (one,) == (other,)
+    for different in (create(0.25), create(math.nan, 0.25), dataclasses.replace(one, floor=0.0)):
+        assert one != different and different != one
+    assert one != "nDCG" and one != dataclasses.asdict(one)
+
+
 def test_results_are_frozen(result):
     with pytest.raises(dataclasses.FrozenInstanceError):
         result.name = "other"

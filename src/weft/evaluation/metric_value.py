@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
 from weft.evaluation.document_fields import (
@@ -46,9 +46,9 @@ class Interval(NamedTuple):
         return "" if self.kind == "none" else f"{self.low:.4f} to {self.high:.4f}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MetricValue:
-    """A metric at one cut-off. Undefined numbers are NaN.
+    """A metric at one cut-off. Undefined numbers are NaN, and equal each other.
 
     Attributes
     ----------
@@ -99,6 +99,19 @@ class MetricValue:
     bca_low: float = math.nan
     bca_high: float = math.nan
     boot_std_error: float = math.nan
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MetricValue):
+            return NotImplemented
+        return self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        """The fields, with `math.nan` for each NaN: tuples take one object as equal to itself."""
+        return tuple(_unify_nan(getattr(self, field.name)) for field in fields(self))
 
     @property
     def plain_name(self) -> str:
@@ -201,6 +214,13 @@ def _read_powers(plain: object, field: str) -> tuple[tuple[float, float], ...]:
             reject(field, describe(pair), "pairs of a power and a value")
         pairs.append((numbers[0], numbers[1]))
     return tuple(pairs)
+
+
+def _unify_nan(value: Any) -> Any:
+    """Return a field with `math.nan` for each NaN."""
+    if isinstance(value, tuple):
+        return tuple(_unify_nan(one) for one in value)
+    return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
 def _to_json(number: float) -> float | None:
