@@ -8,6 +8,11 @@ CHANGES = (
     *("open", "write", "close", "flock"),
 )
 
+# Python calls the trace function before each repetition of a loop within one line, such as a
+# comprehension. Since 3.12, `finally` and `except` do not run if the trace function raises there;
+# they do run if the handler of a signal raises there.
+LOSES_EXCEPTIONS = sys.version_info >= (3, 12)
+
 
 def raise_interrupt():
     raise KeyboardInterrupt
@@ -21,15 +26,24 @@ def stop_at(line, action, *, files, stop=raise_interrupt):
     left, place = line, None
 
     def trace(frame, event, argument):
-        nonlocal left, place
-        if not frame.f_code.co_filename.startswith(files):
-            return None
-        if event == "line":
-            left -= 1
-            if left == 0:
-                place = f"{frame.f_code.co_qualname}:{frame.f_lineno}"
-                stop()
-        return trace
+        return count_lines() if frame.f_code.co_filename.startswith(files) else None
+
+    def count_lines():
+        """Return a function that traces one call."""
+        last = None
+
+        def count(frame, event, argument):
+            nonlocal left, place, last
+            if event == "line":
+                is_loop_in_line, last = frame.f_lineno == last, frame.f_lineno
+                if not (is_loop_in_line and LOSES_EXCEPTIONS):
+                    left -= 1
+                    if left == 0:
+                        place = f"{frame.f_code.co_qualname}:{frame.f_lineno}"
+                        stop()
+            return count
+
+        return count
 
     previous = sys.gettrace()
     sys.settrace(trace)
