@@ -278,7 +278,9 @@ class SettingFields(BaseModel):
         "per item.",
     )
     per_user: Annotated[Bool, Option(OUTPUT, key="save_per_user")] = Field(
-        default=False, description="Keep the value of each metric and cut-off for each user."
+        default=False,
+        description="Keep the value of each metric and cut-off for each user, which comparisons of "
+        "models need.",
     )
     keep_lists: Annotated[Bool, Option(OUTPUT)] = Field(
         default=False,
