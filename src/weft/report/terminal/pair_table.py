@@ -101,7 +101,7 @@ def _total_width(columns: Sequence[_Column]) -> int:
 def _choose_columns(
     comparison: Comparison, rows: Sequence[Row], width: int, longest: int, symbols: BarSymbols
 ) -> tuple[list[_Column], list[str]]:
-    """Return the columns that fit beside names up to `longest`, and the terms of the others."""
+    """Return the columns that fit next to names up to `longest`, and the terms of the others."""
     level = name_interval(comparison, rows).removeprefix("adjusted ")
     values = _value_columns(comparison, rows)
     further = [
@@ -175,8 +175,8 @@ def _value_columns(comparison: Comparison, rows: Sequence[Row]) -> list[_Column]
 def _difference_cells(
     rows: Sequence[Row], symbols: BarSymbols
 ) -> tuple[list[Text], list[Text], list[Text]]:
-    """Return differences, their intervals, and both together in a shorter form."""
-    differences, intervals, together = [], [], []
+    """Return differences, their intervals, and a shorter form with both."""
+    differences, intervals, combined = [], [], []
     for row in rows:
         digits, low, high = _digits(row), row["ci_low"], row["ci_high"]
         sign = "+" if row["difference"] > 0 else ""
@@ -188,8 +188,8 @@ def _difference_cells(
         has_interval = not (math.isnan(half) or high == low)
         differences.append(Text(text))
         intervals.append(Text(ends if has_interval else "-"))
-        together.append(Text(f"{text} {margin}" if has_interval else text))
-    return differences, intervals, together
+        combined.append(Text(f"{text} {margin}" if has_interval else text))
+    return differences, intervals, combined
 
 
 def _p_value_head(comparison: Comparison, rows: Sequence[Row]) -> str:
@@ -246,7 +246,7 @@ def pairs_legend(
         if term in shown
     }
     legend["*"] = (
-        f"significant (p-value at most {comparison.alpha:g}); beside a value: the significantly "
+        f"significant (p-value at most {comparison.alpha:g}); next to a value: the significantly "
         "better model"
     )
     left_out = [term for term in (_P_VALUE, _EFFECT_SIZE, _USERS) if term in hidden]
