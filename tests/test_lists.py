@@ -905,6 +905,11 @@ REFUSED = {
         InputError,
         ["source has no item id in row 1"],
     ),
+    "a list in each row": (
+        {"source": pl.DataFrame({"user": [1, 2], "item": [[10, 11], [10]]})},
+        InputError,
+        ["ids are integers or strings; write one row for each item of a list, as frame.explode"],
+    ),
     "no column of users": (
         {"source": frame().drop("user")},
         InputError,

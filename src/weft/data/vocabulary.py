@@ -260,7 +260,19 @@ def _check_ids(ids: pl.Series, kind: str, where: str) -> pl.Series:
         return ids.cast(pl.String)
     if len(ids) == 0:
         return ids.cast(pl.Int64)
-    raise InputError(f"{where} has {_describe(ids)} as {kind} ids; ids are integers or strings.")
+    raise InputError(
+        f"{where} has {_describe(ids)} as {kind} ids; ids are integers or "
+        f"strings{hint_at_lists(ids.dtype)}."
+    )
+
+
+def hint_at_lists(dtype: Any) -> str:
+    """Return how to convert a column with a list in each row; empty for other columns."""
+    import polars as pl
+
+    if dtype not in (pl.List, pl.Array):
+        return ""
+    return "; write one row for each item of a list, as frame.explode in polars does"
 
 
 def _series_of_values(values: Sequence[Any] | NDArray[Any], kind: str, where: str) -> pl.Series:

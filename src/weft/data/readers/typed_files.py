@@ -13,6 +13,7 @@ from weft.data.readers.layouts import FileLayout
 from weft.data.readers.roles import ID_ROLES, is_number_role
 from weft.data.readers.row_errors import check_rows, has_long_integers, has_suspect_lines
 from weft.data.readers.scans import collect, scan_parquet
+from weft.data.vocabulary import hint_at_lists
 from weft.errors import InputError, setting_ref
 
 if TYPE_CHECKING:
@@ -164,8 +165,7 @@ def describe_wrong_type(role: str, dtype: Any) -> str:
 
     is_string = dtype in (pl.String, pl.Categorical) or isinstance(dtype, pl.Enum)
     if role in ID_ROLES and not (dtype.is_integer() or is_string):
-        rows = "; write one row for each item of a list" if dtype == pl.List else ""
-        return f"{role} ids are integers or strings{rows}"
+        return f"{role} ids are integers or strings{hint_at_lists(dtype)}"
     if is_number_role(role) and not (dtype.is_numeric() or dtype == pl.Boolean):
         return f"a {role} must be a number"
     return ""
