@@ -78,6 +78,8 @@ def update_in_a_loop(batches: list[tuple[torch.Tensor, torch.Tensor]]) -> dict[s
         evaluator.update(scores, target)
     metric = nDCG(k=10, gain="linear", ties="expected")
     metric.update(batches[0][0], batches[0][1])
+    nDCG(k=10, discount="log2")  # type: ignore[arg-type]
+    nDCG(k=10, gain={5: 3.0})
     return evaluator.compute().to_tensors()
 
 

@@ -55,6 +55,8 @@ TimeTies = Literal["break", "together"]
 RepeatedPairs = Literal["error", "first", "last", "keep"]
 ColdIds = Literal["keep", "drop"]
 SplitFormat = Literal["csv", "tsv", "parquet", "jsonl"]
+Discount = Literal["log", "capped_log", "reciprocal"]
+GainName = Literal["exponential", "linear", "binary", "exponential_shifted"]
 
 
 def choices(type_: Any) -> tuple[str, ...]:

@@ -8,15 +8,17 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor
 
+from weft._choices import Discount, GainName, choices
 from weft.errors import SettingError, check_choice
 
-GAINS = ("exponential", "linear", "binary", "exponential_shifted")
-DISCOUNTS = ("log", "capped_log", "reciprocal")
+GAINS = choices(GainName)
+DISCOUNTS = choices(Discount)
 # The name of a gain, or the gains of some ratings, ascending; other ratings are their own gain.
 Gain = str | tuple[tuple[float, float], ...]
+GainSetting = GainName | Mapping[int, float] | Mapping[float, float] | Iterable[tuple[float, float]]
 
 
-def check_gain(gain: str | Mapping[float, float] | Iterable[tuple[float, float]]) -> Gain:
+def check_gain(gain: GainSetting) -> Gain:
     """Return the name of a gain, or `{rating: gain}` as sorted pairs. Raises `SettingError`."""
     if isinstance(gain, str):
         return check_choice("gain", gain, GAINS)

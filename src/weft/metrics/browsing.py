@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from weft._choices import choices
 from weft.errors import SettingError, check_choice, check_float, setting_ref
+from weft.metrics.parameter_types import BrowsingWeight
 
-WEIGHTS = ("uniform", "geometric", "log", "reciprocal")
+WEIGHTS = choices(BrowsingWeight)
 DEFAULT_P = 0.85
 
 

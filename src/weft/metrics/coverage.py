@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._choices import choices
 from weft._input_kinds import BUILT_IN_INPUTS
 from weft.batch.topk import TopK
 from weft.data.recommendations.list_policy import REPEATED, REPEATED_UNKNOWN, UNKNOWN
@@ -22,6 +23,7 @@ from weft.metrics.accumulators import Accumulator, ItemExposure
 from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds
 from weft.metrics.base.summed import ComputedValue, SummedTopKMetric
+from weft.metrics.parameter_types import CoverageUniverse, Population
 from weft.metrics.registry import register
 from weft.metrics.state_layout import StateView
 
@@ -83,15 +85,15 @@ class ItemCoverage(SummedTopKMetric):
         *,
         num_items: int,
         as_fraction: bool = False,
-        universe: str = "catalogue",
-        users: str = "lists",
+        universe: CoverageUniverse = "catalogue",
+        users: Population = "lists",
         **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
         self.num_items = check_int("num_items", num_items, least=0)
         self.users = check_choice("users", users, POPULATIONS)
         self.as_fraction = check_bool("as_fraction", as_fraction)
-        self.universe = check_choice("universe", universe, ("catalogue", "train"))
+        self.universe = check_choice("universe", universe, choices(CoverageUniverse))
         if self.as_fraction:
             self.bounds = (0.0, 1.0)
 
@@ -121,7 +123,7 @@ class _ListMetric(UserAverageTopKMetric):
     undefined = "there are no users"
     reference = _GE
 
-    def __init__(self, k: int, *, users: str = "lists", **settings: Any) -> None:
+    def __init__(self, k: int, *, users: Population = "lists", **settings: Any) -> None:
         super().__init__(k, **settings)
         self.users = check_choice("users", users, POPULATIONS)
 

@@ -19,6 +19,7 @@ from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds
 from weft.metrics.browsing import DEFAULT_P, BrowsingModel
 from weft.metrics.feature_sums import FeatureSums, reduce_list_features, relative_entropy
+from weft.metrics.parameter_types import BrowsingWeight, Population
 from weft.metrics.registry import register
 
 
@@ -39,7 +40,7 @@ class _ExpectedExposure(UserAverageTopKMetric):
         k: int,
         *,
         num_items: int,
-        weight: str = "geometric",
+        weight: BrowsingWeight = "geometric",
         p: float = 0.5,
         **settings: Any,
     ) -> None:
@@ -280,9 +281,9 @@ class AWRF(UserAverageTopKMetric):
         self,
         k: int,
         *,
-        weight: str = "log",
+        weight: BrowsingWeight = "log",
         p: float = DEFAULT_P,
-        users: str = "lists",
+        users: Population = "lists",
         **settings: Any,
     ) -> None:
         super().__init__(k, **settings)

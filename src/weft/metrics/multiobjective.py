@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._choices import choices
 from weft.batch.topk import TopK
 from weft.data.devices import read_array
 from weft.errors import SettingError, check_choice, check_float
@@ -16,6 +17,7 @@ from weft.metrics.base.composites import CompositeMetric
 from weft.metrics.base.metric import Bounds
 from weft.metrics.base.summed import ComputedValue
 from weft.metrics.names import MetricSpec
+from weft.metrics.parameter_types import ObjectiveScope
 from weft.metrics.registry import register
 from weft.metrics.state_layout import StateView
 
@@ -34,7 +36,7 @@ class _ObjectivePoint(CompositeMetric):
         k: int,
         *,
         metric_names: Sequence[str | MetricSpec],
-        scope: str = "system",
+        scope: ObjectiveScope = "system",
         inputs: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
@@ -44,7 +46,7 @@ class _ObjectivePoint(CompositeMetric):
                 f"{type(self).__name__} got metric_names={metric_names!r}; give a list of names, "
                 "such as ['nDCG', 'EPC']."
             )
-        self.scope = check_choice("scope", scope, ("system", "users"))
+        self.scope = check_choice("scope", scope, choices(ObjectiveScope))
         if self.scope == "system" and self.own_threshold is not None:
             raise SettingError(
                 f"{type(self).__name__} got relevance_threshold={self.own_threshold:g}, which is "
@@ -69,8 +71,7 @@ class _ObjectivePoint(CompositeMetric):
             return tuple(check_float(parameter, value) for value in values)
         except SettingError:
             raise SettingError(
-                f"{name} got {parameter}={list(values)!r}; give one number for each of its "
-                f"{number} metrics."
+                f"{name} got {parameter}={list(values)!r}; all values must be numbers."
             ) from None
 
     @property

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities import dim_zero_cat
 
+from weft._choices import choices
 from weft.batch.batch import Batch
 from weft.batch.negatives_above import count_negatives_above
 from weft.batch.topk import TopK
@@ -23,6 +24,7 @@ from weft.metrics.base.formulas import UserMeanMetric
 from weft.metrics.base.metric import Bounds
 from weft.metrics.base.stateful import State
 from weft.metrics.base.summed import ComputedValue, SummedMetric
+from weft.metrics.parameter_types import AucScope, GaucWeight, RocCompletion
 from weft.metrics.registry import register
 from weft.metrics.state_layout import StateView
 
@@ -75,9 +77,9 @@ class LAUC(AccuracyMetric):
         "doi 10.1016/j.patrec.2005.10.010"
     )
 
-    def __init__(self, k: int, *, completion: str = "line", **settings: Any) -> None:
+    def __init__(self, k: int, *, completion: RocCompletion = "line", **settings: Any) -> None:
         super().__init__(k, **settings)
-        self.completion = check_choice("completion", completion, ("line", "none"))
+        self.completion = check_choice("completion", completion, choices(RocCompletion))
 
     def user_values(self, topk: TopK) -> Tensor:
         hits, length, negatives = topk.hits, topk.list_length, topk.num_negatives
@@ -158,10 +160,10 @@ class GAUC(_PairMetric, UserMeanMetric):
     )
 
     def __init__(
-        self, *, weight: str = "uniform", max_fpr: float | None = None, **settings: Any
+        self, *, weight: GaucWeight = "uniform", max_fpr: float | None = None, **settings: Any
     ) -> None:
         super().__init__(**settings)
-        self.weight = check_choice("weight", weight, ("uniform", "positives", "interactions"))
+        self.weight = check_choice("weight", weight, choices(GaucWeight))
         self.max_fpr = None if max_fpr is None else _check_rate(max_fpr)
         if self.max_fpr is not None:  # not a sum over pairs
             self.sampling_behaviour, self.has_reference_values = "candidates", False
@@ -236,9 +238,9 @@ class AUC(_PairMetric):
     negative_scores: list[Tensor]
     row_counts: list[Tensor]
 
-    def __init__(self, *, scope: str = "positives", **settings: Any) -> None:
+    def __init__(self, *, scope: AucScope = "positives", **settings: Any) -> None:
         super().__init__(**settings)
-        self.scope = check_choice("scope", scope, ("positives", "pooled"))
+        self.scope = check_choice("scope", scope, choices(AucScope))
         if self.scope == "pooled":  # users with many candidates weigh more than others
             self.sampling_behaviour = "candidates"
 

@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._choices import choices
 from weft.batch.topk import TopK
 from weft.errors import check_choice, check_int
 from weft.metrics.accuracy.base import AccuracyMetric
 from weft.metrics.base.metric import Bounds
+from weft.metrics.parameter_types import ConfusionUniverse
 from weft.metrics.registry import register
 
 
@@ -62,10 +64,15 @@ class _ConfusionMetric(AccuracyMetric):
     sampling_behaviour = "candidates"  # the items outside the list are those of the candidates
 
     def __init__(
-        self, k: int, *, universe: str = "offered", num_items: int | None = None, **settings: Any
+        self,
+        k: int,
+        *,
+        universe: ConfusionUniverse = "offered",
+        num_items: int | None = None,
+        **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
-        self.universe = check_choice("universe", universe, ("offered", "catalogue"))
+        self.universe = check_choice("universe", universe, choices(ConfusionUniverse))
         self.num_items = None if num_items is None else check_int("num_items", num_items, least=0)
 
     def needed_inputs(self) -> Set[str]:

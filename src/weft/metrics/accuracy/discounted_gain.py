@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from weft.batch.gains import DISCOUNTS, check_gain, compute_gain
+from weft._choices import Discount, choices
+from weft.batch.gains import DISCOUNTS, GainSetting, check_gain, compute_gain
 from weft.batch.topk import TopK
 from weft.errors import check_choice
 from weft.metrics.accuracy.base import AccuracyMetric, resolve_alias
 from weft.metrics.base.metric import Bounds
+from weft.metrics.parameter_types import IdealList
 from weft.metrics.registry import register
 
 _JARVELIN = (
     "Järvelin and Kekäläinen (2002), Cumulated gain-based evaluation of IR techniques, "
     "doi 10.1145/582415.582418"
 )
-GainSetting = str | Mapping[float, float] | Iterable[tuple[float, float]]
 
 
 class _DiscountedGain(AccuracyMetric):
@@ -29,7 +29,12 @@ class _DiscountedGain(AccuracyMetric):
     parameter_aliases = {"gains": "gain"}
 
     def __init__(
-        self, k: int, *, gain: GainSetting = "exponential", discount: str = "log", **settings: Any
+        self,
+        k: int,
+        *,
+        gain: GainSetting = "exponential",
+        discount: Discount = "log",
+        **settings: Any,
     ) -> None:
         gain = resolve_alias(
             type(self).__name__,
@@ -127,12 +132,12 @@ class nDCG(_DiscountedGain):  # noqa: N801 - the paper's name
         k: int,
         *,
         gain: GainSetting = "exponential",
-        ideal: str = "cut",
-        discount: str = "log",
+        ideal: IdealList = "cut",
+        discount: Discount = "log",
         **settings: Any,
     ) -> None:
         super().__init__(k, gain=gain, discount=discount, **settings)
-        self.ideal = check_choice("ideal", ideal, ("cut", "full", "k"))
+        self.ideal = check_choice("ideal", ideal, choices(IdealList))
         # Of positions without a relevant item; not computed in `update`, which reads no values.
         rating_of_1 = torch.ones(1, dtype=torch.float64)
         self._missing_gain = (

@@ -6,9 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
+from weft._choices import choices
 from weft.batch.topk import TopK
 from weft.errors import check_choice
 from weft.metrics.accuracy.base import AccuracyMetric
+from weft.metrics.parameter_types import PrecisionNormalizer
 from weft.metrics.registry import register
 
 
@@ -85,11 +87,11 @@ class MAP(AccuracyMetric):
         "doi 10.1145/345508.345543"
     )
 
-    def __init__(self, k: int, *, normalizer: str = "capped", **settings: Any) -> None:
+    def __init__(
+        self, k: int, *, normalizer: PrecisionNormalizer = "capped", **settings: Any
+    ) -> None:
         super().__init__(k, **settings)
-        self.normalizer = check_choice(
-            "normalizer", normalizer, ("capped", "relevant", "k", "list", "hits")
-        )
+        self.normalizer = check_choice("normalizer", normalizer, choices(PrecisionNormalizer))
         if self.normalizer in ("list", "hits"):  # not a sum over the relevant items
             self.sampling_behaviour = "candidates"
 

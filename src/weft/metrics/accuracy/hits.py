@@ -7,10 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._choices import choices
 from weft.batch.topk import TopK
 from weft.batch.uncut_hits import count_hits_within
 from weft.errors import SettingError, check_choice, check_float
 from weft.metrics.accuracy.base import AccuracyMetric
+from weft.metrics.parameter_types import ListDenominator, RecallNormalizer
 from weft.metrics.registry import register
 
 _HERLOCKER = (
@@ -51,9 +53,9 @@ class Precision(AccuracyMetric):
     hit_sum = "normalized"
     reference = _HERLOCKER
 
-    def __init__(self, k: int, *, denominator: str = "k", **settings: Any) -> None:
+    def __init__(self, k: int, *, denominator: ListDenominator = "k", **settings: Any) -> None:
         super().__init__(k, **settings)
-        self.denominator = check_choice("denominator", denominator, ("k", "list"))
+        self.denominator = check_choice("denominator", denominator, choices(ListDenominator))
         if self.denominator == "list":  # the length is that of the list of candidates
             self.sampling_behaviour = "candidates"
 
@@ -93,9 +95,11 @@ class Recall(AccuracyMetric):
     hit_sum = "normalized"
     reference = _HERLOCKER
 
-    def __init__(self, k: int, *, normalizer: str = "relevant", **settings: Any) -> None:
+    def __init__(
+        self, k: int, *, normalizer: RecallNormalizer = "relevant", **settings: Any
+    ) -> None:
         super().__init__(k, **settings)
-        self.normalizer = check_choice("normalizer", normalizer, ("relevant", "capped"))
+        self.normalizer = check_choice("normalizer", normalizer, choices(RecallNormalizer))
 
     def user_values(self, topk: TopK) -> Tensor:
         return topk.hits / (topk.num_relevant if self.normalizer == "relevant" else topk.max_hits)

@@ -18,6 +18,7 @@ from weft.errors import check_choice
 from weft.metrics.accuracy.base import AccuracyMetric
 from weft.metrics.accuracy.rank_biased import MOFFAT, check_persistence
 from weft.metrics.base.formulas import POPULATIONS
+from weft.metrics.parameter_types import Population
 from weft.metrics.registry import register
 from weft.ranking.positions import rank_in_rows
 
@@ -31,7 +32,7 @@ class _JudgedListMetric(AccuracyMetric):
     reads_judgements = True
     has_reference_values = False  # the order of the relevant items does not determine the value
 
-    def __init__(self, k: int, *, users: str = "evaluated", **settings: Any) -> None:
+    def __init__(self, k: int, *, users: Population = "evaluated", **settings: Any) -> None:
         super().__init__(k, **settings)
         self.users = check_choice("users", users, POPULATIONS)
 

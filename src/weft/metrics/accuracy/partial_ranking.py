@@ -7,10 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._choices import choices
 from weft.batch.negatives_above import NegativesAbove, count_first_negatives_above
 from weft.batch.topk import TopK
 from weft.errors import check_choice
 from weft.metrics.accuracy.base import AccuracyMetric
+from weft.metrics.parameter_types import TooFewItems
 from weft.metrics.registry import register
 from weft.ranking.positions import log_choose, rank_in_rows
 
@@ -25,9 +27,9 @@ class _FirstNegativesMetric(AccuracyMetric):
     undefined = "no user has a relevant item, or all of these users are excluded"
     has_reference_values = False  # the whole ranking counts, not the positions up to k
 
-    def __init__(self, k: int, *, insufficient: str = "ignore", **settings: Any) -> None:
+    def __init__(self, k: int, *, insufficient: TooFewItems = "ignore", **settings: Any) -> None:
         super().__init__(k, **settings)
-        self.insufficient = check_choice("insufficient", insufficient, ("ignore", "exclude"))
+        self.insufficient = check_choice("insufficient", insufficient, choices(TooFewItems))
 
     def average(self, topk: TopK, negatives: NegativesAbove, wins: Tensor, pairs: Tensor) -> Tensor:
         """Return the wins of each user over the pairs that a perfect list wins."""

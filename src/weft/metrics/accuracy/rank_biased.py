@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._choices import choices
 from weft.batch.topk import TopK
 from weft.errors import SettingError, check_bool, check_choice, check_float
 from weft.metrics.accuracy.base import AccuracyMetric, check_max_grade
+from weft.metrics.parameter_types import RbpRelevance
 from weft.metrics.registry import register
 
 MOFFAT = (
@@ -72,14 +74,14 @@ class RBP(AccuracyMetric):
         k: int,
         *,
         p: float = 0.8,
-        relevance: str = "binary",
+        relevance: RbpRelevance = "binary",
         max_grade: float | None = None,
         normalize: bool = False,
         **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
         self.p = check_persistence(p)
-        self.relevance = check_choice("relevance", relevance, ("binary", "graded"))
+        self.relevance = check_choice("relevance", relevance, choices(RbpRelevance))
         self.max_grade = None if max_grade is None else check_max_grade(max_grade)
         self.normalize = check_bool("normalize", normalize)
         if self.relevance == "graded" and max_grade is None:

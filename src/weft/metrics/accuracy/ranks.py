@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._choices import choices
 from weft.batch.batch import Batch
 from weft.batch.topk import TopK
 from weft.errors import check_choice
@@ -18,6 +19,7 @@ from weft.metrics.accumulators import Accumulator, UserSums
 from weft.metrics.base.formulas import PooledMetric
 from weft.metrics.base.metric import Bounds
 from weft.metrics.base.summed import SummedMetric
+from weft.metrics.parameter_types import RankAverage, RankMean
 from weft.metrics.registry import register
 from weft.metrics.state_layout import StateView
 
@@ -72,7 +74,7 @@ class _RankMetric(SummedMetric):
 class _AveragedRank(PooledMetric, _RankMetric):
     """A mean over the relevant items of each user, then over users, or over all relevant items."""
 
-    averages = ("users", "items")
+    averages = choices(RankAverage)
 
     def _select_users(self, values: Tensor, batch: Batch) -> Tensor:
         return values  # users without a rank are never counted as 0, which is better than any rank
@@ -121,10 +123,10 @@ class MeanRank(_AveragedRank):
     )
 
     def __init__(
-        self, *, average: str = "users", mean: str = "arithmetic", **settings: Any
+        self, *, average: RankAverage = "users", mean: RankMean = "arithmetic", **settings: Any
     ) -> None:
         super().__init__(average=average, **settings)
-        self.mean = check_choice("mean", mean, ("arithmetic", "geometric"))
+        self.mean = check_choice("mean", mean, choices(RankMean))
 
     def pooled_sums(self) -> Accumulator:
         if self.mean == "geometric":
@@ -182,7 +184,7 @@ class PercentileRank(_AveragedRank):
         "doi 10.1109/ICDM.2008.22"
     )
 
-    def __init__(self, *, average: str = "items", **settings: Any) -> None:
+    def __init__(self, *, average: RankAverage = "items", **settings: Any) -> None:
         super().__init__(average=average, **settings)
 
     def pooled_sums(self) -> Accumulator:

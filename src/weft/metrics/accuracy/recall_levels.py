@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._choices import choices
 from weft.batch.topk import TopK
 from weft.errors import SettingError, check_choice, check_float
 from weft.metrics.accuracy.base import AccuracyMetric
+from weft.metrics.parameter_types import Rounding
 from weft.metrics.registry import register
 
 _ELEVEN_LEVELS = tuple(number / 10 for number in range(11))
@@ -65,11 +67,11 @@ class IPrec(AccuracyMetric):
         k: int,
         *,
         recall: float | Sequence[float] = _ELEVEN_LEVELS,
-        rounding: str = "up",
+        rounding: Rounding = "up",
         **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
-        self.rounding = check_choice("rounding", rounding, ("up", "nearest"))
+        self.rounding = check_choice("rounding", rounding, choices(Rounding))
         several = isinstance(recall, Sequence) and not isinstance(recall, str)
         levels = tuple(map(_check_level, recall if several else (recall,)))  # type: ignore[arg-type]
         if not levels:

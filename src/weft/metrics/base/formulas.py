@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from weft._choices import choices
 from weft.batch.batch import Batch
 from weft.batch.blocks import MetricBlock, block_arguments, metric_block
 from weft.batch.topk import TopK
@@ -29,9 +30,10 @@ from weft.metrics.base.block_interface import call_with_blocks, copy_preds
 from weft.metrics.base.summed import ComputedValue, SummedMetric
 from weft.metrics.base.top_k_metric import TopKMetric
 from weft.metrics.mean_sums import standard_error_from_sums
+from weft.metrics.parameter_types import Population, RankAverage, RatingAverage
 from weft.metrics.state_layout import StateView
 
-POPULATIONS = ("lists", "evaluated")
+POPULATIONS = choices(Population)
 # Families of metrics that measure how well relevant items are ranked.
 _BY_RELEVANCE = ("accuracy", "multi-objective", "custom")
 
@@ -243,9 +245,9 @@ class PooledMetric(UserMeanMetric):
 
     A subclass defines `user_values(topk)`, `pooled_sums()` and `pooled_value(sums)`."""
 
-    averages: ClassVar[tuple[str, ...]] = ("cells", "users")
+    averages: ClassVar[tuple[str, ...]] = choices(RatingAverage)
 
-    def __init__(self, *, average: str = "cells", **settings: Any) -> None:
+    def __init__(self, *, average: RatingAverage | RankAverage = "cells", **settings: Any) -> None:
         super().__init__(**settings)
         self.average = check_choice("average", average, self.averages)
 

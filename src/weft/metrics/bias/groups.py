@@ -21,6 +21,7 @@ from weft.metrics.base.formulas import POPULATIONS
 from weft.metrics.base.metric import Bounds
 from weft.metrics.base.summed import SummedTopKMetric
 from weft.metrics.group_rates import rates, relative_spread
+from weft.metrics.parameter_types import Population
 from weft.metrics.registry import register
 from weft.metrics.state_layout import StateView
 
@@ -151,7 +152,7 @@ class PopRSP(_HeadAndTail):
     undefined = "head or tail has no candidate, or nothing is recommended"
 
     def __init__(
-        self, k: int, *, pop_ratio: float = 0.8, users: str = "lists", **settings: Any
+        self, k: int, *, pop_ratio: float = 0.8, users: Population = "lists", **settings: Any
     ) -> None:
         super().__init__(k, pop_ratio=pop_ratio, **settings)
         self.users = check_choice("users", users, POPULATIONS)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._choices import choices
 from weft._input_kinds import built_in_inputs
 from weft.batch.topk import TopK
 from weft.data import Train
@@ -19,6 +20,7 @@ from weft.data.popularity import check_ratio, check_unseen
 from weft.errors import check_choice
 from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds
+from weft.metrics.parameter_types import ListDenominator, PopularityDivisor, Population
 from weft.metrics.registry import register
 
 _TAIL_REFERENCE = (
@@ -36,7 +38,7 @@ class _PopularityMetric(UserAverageTopKMetric):
     bounds: Bounds = (0.0, None)
     undefined = "there are no lists"
 
-    def __init__(self, k: int, *, users: str = "lists", **settings: Any) -> None:
+    def __init__(self, k: int, *, users: Population = "lists", **settings: Any) -> None:
         super().__init__(k, **settings)
         self._train: Train = self.inputs["train"]
         self.users = check_choice("users", users, POPULATIONS)
@@ -153,12 +155,12 @@ class APLT(ACLT):
         k: int,
         *,
         pop_ratio: float = 0.8,
-        users: str = "lists",
-        denominator: str = "k",
+        users: Population = "lists",
+        denominator: ListDenominator = "k",
         **settings: Any,
     ) -> None:
         super().__init__(k, pop_ratio=pop_ratio, users=users, **settings)
-        self.denominator = check_choice("denominator", denominator, ("k", "list"))
+        self.denominator = check_choice("denominator", denominator, choices(ListDenominator))
 
     def user_values(self, topk: TopK) -> Tensor:
         length = topk.k if self.denominator == "k" else topk.num_listed.clamp(min=1)
@@ -208,15 +210,15 @@ class ARP(_PopularityMetric):
         self,
         k: int,
         *,
-        users: str = "lists",
+        users: Population = "lists",
         unseen: float | str = 0,
-        normalize: str = "none",
+        normalize: PopularityDivisor = "none",
         **settings: Any,
     ) -> None:
         super().__init__(k, users=users, **settings)
         is_skipped = isinstance(unseen, str) and unseen == "skip"
         self.unseen = "skip" if is_skipped else check_unseen(unseen)
-        self.normalize = check_choice("normalize", normalize, ("none", "interactions", "max"))
+        self.normalize = check_choice("normalize", normalize, choices(PopularityDivisor))
         if self.normalize != "none" and (isinstance(self.unseen, str) or self.unseen <= 1):
             self.bounds = (0.0, 1.0)
 

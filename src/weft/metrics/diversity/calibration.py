@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._choices import choices
 from weft._input_kinds import built_in_inputs
 from weft.batch.topk import TopK
 from weft.data import Features, Train
@@ -25,6 +26,7 @@ from weft.metrics.feature_sums import (
     sum_by_feature,
     sum_table_rows,
 )
+from weft.metrics.parameter_types import Divergence, Population
 from weft.metrics.registry import register
 
 
@@ -87,15 +89,15 @@ class Calibration(UserAverageTopKMetric):
         self,
         k: int,
         *,
-        divergence: str = "kl",
+        divergence: Divergence = "kl",
         alpha: float = 0.01,
-        users: str = "lists",
+        users: Population = "lists",
         **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
         self._train: Train = self.inputs["train"]
         self._features: Features = self.inputs["item_features"]
-        self.divergence = check_choice("divergence", divergence, ("kl", "js", "hellinger"))
+        self.divergence = check_choice("divergence", divergence, choices(Divergence))
         self.users = check_choice("users", users, POPULATIONS)
         self.alpha = float(check_float("alpha", alpha, more=" between 0 and 1"))
         if not 0 < self.alpha < 1:

@@ -15,6 +15,7 @@ from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds
 from weft.metrics.browsing import DEFAULT_P, BrowsingModel
 from weft.metrics.feature_sums import FeatureSums, reduce_list_features, relative_entropy
+from weft.metrics.parameter_types import BrowsingWeight, Population
 from weft.metrics.registry import register
 
 
@@ -31,7 +32,7 @@ class _CategoryMetric(UserAverageTopKMetric):
         "doi 10.1007/978-1-4899-7637-6_26"
     )
 
-    def __init__(self, k: int, *, users: str = "lists", **settings: Any) -> None:
+    def __init__(self, k: int, *, users: Population = "lists", **settings: Any) -> None:
         super().__init__(k, **settings)
         self._features: Features = self.inputs["item_features"]
         self.users = check_choice("users", users, POPULATIONS)
@@ -120,7 +121,7 @@ class CategoryEntropy(_CategoryMetric):
     bounds: Bounds = (0.0, None)
 
     def __init__(
-        self, k: int, *, weight: str = "uniform", p: float = DEFAULT_P, **settings: Any
+        self, k: int, *, weight: BrowsingWeight = "uniform", p: float = DEFAULT_P, **settings: Any
     ) -> None:
         super().__init__(k, **settings)
         self._browsing = BrowsingModel(weight, p)

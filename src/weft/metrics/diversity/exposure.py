@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._choices import choices
 from weft.batch.topk import TopK
 from weft.errors import SettingError, check_bool, check_choice, check_int
 from weft.metrics.accumulators import (
@@ -22,6 +23,13 @@ from weft.metrics.base.formulas import POPULATIONS
 from weft.metrics.base.metric import Bounds
 from weft.metrics.base.summed import SummedTopKMetric
 from weft.metrics.browsing import DEFAULT_P, BrowsingModel
+from weft.metrics.parameter_types import (
+    BrowsingWeight,
+    EntropyWeights,
+    GiniDenominator,
+    Overlap,
+    Population,
+)
 from weft.metrics.registry import register
 from weft.metrics.state_layout import StateView
 
@@ -35,7 +43,9 @@ class _Spread(SummedTopKMetric):
     is_exposure_metric = True
     is_item_statistic = True
 
-    def __init__(self, k: int, *, num_items: int, users: str = "lists", **settings: Any) -> None:
+    def __init__(
+        self, k: int, *, num_items: int, users: Population = "lists", **settings: Any
+    ) -> None:
         super().__init__(k, **settings)
         self.num_items = check_int("num_items", num_items, least=0)
         self.users = check_choice("users", users, POPULATIONS)
@@ -136,13 +146,13 @@ class Gini(_Spread):
         self,
         k: int,
         *,
-        denominator: str = "N-1",
-        weight: str = "uniform",
+        denominator: GiniDenominator = "N-1",
+        weight: BrowsingWeight = "uniform",
         p: float = DEFAULT_P,
         **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
-        self.denominator = check_choice("denominator", denominator, ("N-1", "N"))
+        self.denominator = check_choice("denominator", denominator, choices(GiniDenominator))
         self._browsing = BrowsingModel(weight, p)
         self.weight, self.p = self._browsing.weight, self._browsing.p
 
@@ -224,11 +234,11 @@ class ShannonEntropy(_Spread):
         *,
         base: str | int = "e",
         normalized: bool = False,
-        weights: str = "positions",
+        weights: EntropyWeights = "positions",
         **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
-        self.weights = check_choice("weights", weights, ("positions", "lists"))
+        self.weights = check_choice("weights", weights, choices(EntropyWeights))
         is_two = isinstance(base, (int, float)) and not isinstance(base, bool) and base == 2
         self.base: str | int = 2 if is_two else "e"
         if not is_two and str(base).casefold() != "e":
@@ -320,9 +330,9 @@ class Personalization(_Spread):
         "systems, doi 10.1073/pnas.1000488107"
     )
 
-    def __init__(self, k: int, *, overlap: str = "k", **settings: Any) -> None:
+    def __init__(self, k: int, *, overlap: Overlap = "k", **settings: Any) -> None:
         super().__init__(k, **settings)
-        self.overlap = check_choice("overlap", overlap, ("k", "cosine"))
+        self.overlap = check_choice("overlap", overlap, choices(Overlap))
 
     def accumulators(self) -> tuple[Accumulator, ...]:
         return self._items(), NumLists(self.users)

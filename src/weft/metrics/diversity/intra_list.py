@@ -22,6 +22,7 @@ from weft.metrics.diversity.pair_distances import (
     hamming_distances,
     jaccard_distances,
 )
+from weft.metrics.parameter_types import ItemDistance, Population
 from weft.metrics.registry import register
 
 # The input that each distance is computed from, and the sums of the distances.
@@ -50,7 +51,12 @@ class _IntraList(UserAverageTopKMetric):
     _choices: ClassVar[tuple[str, ...]] = tuple(_DISTANCES)
 
     def __init__(
-        self, k: int, *, distance: str = "cosine", users: str = "lists", **settings: Any
+        self,
+        k: int,
+        *,
+        distance: ItemDistance = "cosine",
+        users: Population = "lists",
+        **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
         self.distance = check_choice("distance", distance, self._choices)

@@ -7,12 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._choices import choices
 from weft._input_kinds import built_in_inputs
 from weft.batch.topk import TopK
 from weft.data import Features
 from weft.errors import check_choice
 from weft.metrics.base.formulas import UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds
+from weft.metrics.parameter_types import SubtopicDenominator, SubtopicNumerator
 from weft.metrics.registry import register
 
 
@@ -66,14 +68,14 @@ class SRecall(UserAverageTopKMetric):
         self,
         k: int,
         *,
-        denominator: str = "relevant",
-        numerator: str = "relevant",
+        denominator: SubtopicDenominator = "relevant",
+        numerator: SubtopicNumerator = "relevant",
         **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
         self._features: Features = self.inputs["item_features"]
-        self.denominator = check_choice("denominator", denominator, ("relevant", "catalogue"))
-        self.numerator = check_choice("numerator", numerator, ("relevant", "list"))
+        self.denominator = check_choice("denominator", denominator, choices(SubtopicDenominator))
+        self.numerator = check_choice("numerator", numerator, choices(SubtopicNumerator))
         self.is_exposure_metric = self.numerator == "list"
         if (self.numerator, self.denominator) == ("list", "relevant"):
             self.bounds = (0.0, None)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._choices import GainName, choices
 from weft._input_kinds import built_in_inputs
 from weft.batch.gains import GAINS
 from weft.batch.topk import TopK
@@ -27,6 +28,7 @@ from weft.metrics.base.metric import Bounds
 from weft.metrics.fairness.group_comparison import ClusterMetric, FairnessMetric
 from weft.metrics.group_rates import mean_difference, rates
 from weft.metrics.names import MetricSpec
+from weft.metrics.parameter_types import Appearances, Population
 from weft.metrics.registry import register
 from weft.metrics.state_layout import StateView, sum_by_group
 
@@ -105,8 +107,8 @@ class ItemMADRanking(_ItemMAD):
         k: int,
         *,
         discount: bool = True,
-        gain: str = "exponential",
-        users: str = "evaluated",
+        gain: GainName = "exponential",
+        users: Population = "evaluated",
         **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
@@ -160,9 +162,9 @@ class ItemMADRating(_ItemMAD):
     reads_scores = True
     undefined = "fewer than two clusters have an item that is recommended and relevant"
 
-    def __init__(self, k: int, *, appearances: str = "relevant", **settings: Any) -> None:
+    def __init__(self, k: int, *, appearances: Appearances = "relevant", **settings: Any) -> None:
         super().__init__(k, **settings)
-        self.appearances = check_choice("appearances", appearances, ("relevant", "all"))
+        self.appearances = check_choice("appearances", appearances, choices(Appearances))
 
     def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:
         scores = ItemHitScores(self._num_items)
@@ -225,7 +227,7 @@ class UserMADRanking(_UserMAD):
     bounds: Bounds = (0.0, 1.0)
     undefined = "fewer than two groups have a user with a relevant item"
 
-    def __init__(self, k: int, *, gain: str = "exponential", **settings: Any) -> None:
+    def __init__(self, k: int, *, gain: GainName = "exponential", **settings: Any) -> None:
         super().__init__(k, **settings)
         self.gain = check_choice("gain", gain, GAINS)
         spec = MetricSpec("nDCG", (("gain", self.gain),))
@@ -276,7 +278,7 @@ class UserMADRating(_UserMAD):
     is_exposure_metric = True
     undefined = "fewer than two groups have a user with a recommended item"
 
-    def __init__(self, k: int, *, users: str = "lists", **settings: Any) -> None:
+    def __init__(self, k: int, *, users: Population = "lists", **settings: Any) -> None:
         super().__init__(k, **settings)
         self.users = check_choice("users", users, POPULATIONS)
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._choices import GainName, choices
 from weft._input_kinds import built_in_inputs
 from weft.batch.gains import GAINS
 from weft.batch.topk import TopK
@@ -21,9 +22,8 @@ from weft.data.popularity import check_unseen
 from weft.errors import check_choice
 from weft.metrics.base.formulas import UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds
+from weft.metrics.parameter_types import ListDenominator, NoveltyRelevance
 from weft.metrics.registry import register
-
-RELEVANCES = ("binary", "graded", "none")
 
 
 class _Novelty(UserAverageTopKMetric):
@@ -42,15 +42,15 @@ class _Novelty(UserAverageTopKMetric):
         self,
         k: int,
         *,
-        relevance: str = "binary",
-        gain: str = "exponential",
-        denominator: str = "k",
+        relevance: NoveltyRelevance = "binary",
+        gain: GainName = "exponential",
+        denominator: ListDenominator = "k",
         **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
         self._train: Train = self.inputs["train"]
-        self.denominator = check_choice("denominator", denominator, ("k", "list"))
-        self.relevance = check_choice("relevance", relevance, (*RELEVANCES, "discounted")).replace(
+        self.denominator = check_choice("denominator", denominator, choices(ListDenominator))
+        self.relevance = check_choice("relevance", relevance, choices(NoveltyRelevance)).replace(
             "discounted", "graded"
         )
         self.gain = check_choice("gain", gain, GAINS)
@@ -140,8 +140,8 @@ class EPC(_Novelty):
         self,
         k: int,
         *,
-        relevance: str = "binary",
-        gain: str = "exponential",
+        relevance: NoveltyRelevance = "binary",
+        gain: GainName = "exponential",
         unseen: float = 0,
         **settings: Any,
     ) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._choices import choices
 from weft._input_kinds import built_in_inputs
 from weft.batch.topk import TopK
 from weft.data import DeviceColumn, Train
 from weft.errors import check_choice
 from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds
+from weft.metrics.parameter_types import ColdItems, ListDenominator, Population
 from weft.metrics.registry import register
 
 _ZHOU = (
@@ -37,15 +39,15 @@ class _ListNovelty(UserAverageTopKMetric):
         self,
         k: int,
         *,
-        cold_items: str = "one",
-        denominator: str = "list",
-        users: str = "lists",
+        cold_items: ColdItems = "one",
+        denominator: ListDenominator = "list",
+        users: Population = "lists",
         **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
         self._train: Train = self.inputs["train"]
-        self.cold_items = check_choice("cold_items", cold_items, ("one", "skip"))
-        self.denominator = check_choice("denominator", denominator, ("list", "k"))
+        self.cold_items = check_choice("cold_items", cold_items, choices(ColdItems))
+        self.denominator = check_choice("denominator", denominator, choices(ListDenominator))
         self.users = check_choice("users", users, POPULATIONS)
 
     def novelty(self, popularity: Tensor) -> Tensor:
@@ -201,7 +203,7 @@ class Surprisal(_ListNovelty):
     bounds: Bounds = (0.0, 1.0)
     undefined = "train has fewer than two users, or no list has an item with a novelty"
 
-    def __init__(self, k: int, *, denominator: str = "k", **settings: Any) -> None:
+    def __init__(self, k: int, *, denominator: ListDenominator = "k", **settings: Any) -> None:
         super().__init__(k, denominator=denominator, **settings)
 
     def novelty(self, popularity: Tensor) -> Tensor:

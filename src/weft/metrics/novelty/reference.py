@@ -13,6 +13,7 @@ from weft.data.item_lists import ItemLists
 from weft.errors import check_choice, check_int
 from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds
+from weft.metrics.parameter_types import Population
 from weft.metrics.registry import register
 
 
@@ -25,7 +26,7 @@ class _ReferenceMetric(UserAverageTopKMetric):
     bounds: Bounds = (0.0, 1.0)
     undefined = "no user has both a list with an item and a list in reference"
 
-    def __init__(self, k: int, *, users: str = "lists", **settings: Any) -> None:
+    def __init__(self, k: int, *, users: Population = "lists", **settings: Any) -> None:
         super().__init__(k, **settings)
         self._reference: ItemLists = self.inputs["reference"]
         self.users = check_choice("users", users, POPULATIONS)

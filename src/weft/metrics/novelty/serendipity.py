@@ -23,6 +23,7 @@ from weft.errors import check_choice
 from weft.metrics.base.formulas import POPULATIONS, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds
 from weft.metrics.feature_sums import split_rows
+from weft.metrics.parameter_types import Population, SerendipityDefinition
 from weft.metrics.registry import register
 from weft.metrics.unit_vectors import unit_vectors
 
@@ -75,7 +76,7 @@ class NewToUser(UserAverageTopKMetric):
         "doi 10.1007/978-1-4899-7637-6_26"
     )
 
-    def __init__(self, k: int, *, users: str = "lists", **settings: Any) -> None:
+    def __init__(self, k: int, *, users: Population = "lists", **settings: Any) -> None:
         super().__init__(k, **settings)
         self._train: Train = self.inputs["train"]
         self.users = check_choice("users", users, POPULATIONS)
@@ -156,7 +157,13 @@ class Serendipity(UserAverageTopKMetric):
         "doi 10.1016/j.knosys.2016.08.014"
     )
 
-    def __init__(self, k: int, *, definition: str = "popularity", **settings: Any) -> None:
+    def __init__(
+        self,
+        k: int,
+        *,
+        definition: SerendipityDefinition = "popularity",
+        **settings: Any,
+    ) -> None:
         super().__init__(k, **settings)
         self._train: Train = self.inputs.get("train", NO_TRAIN)
         self._vectors: Numbers | None = self.inputs.get("item_vectors")

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft._choices import choices
 from weft.batch.batch import Batch
 from weft.batch.topk import TopK
 from weft.errors import InputError, check_choice, check_int
@@ -21,10 +22,11 @@ from weft.metrics.accumulators import Accumulator, Contribution, UserSums
 from weft.metrics.base.formulas import PooledMetric
 from weft.metrics.base.metric import Bounds
 from weft.metrics.base.summed import SummedMetric
+from weft.metrics.parameter_types import RatingCells, ScoreKind
 from weft.metrics.registry import register
 from weft.metrics.state_layout import StateView
 
-SCORE_KINDS = ("logits", "probabilities")
+SCORE_KINDS = choices(ScoreKind)
 # Probabilities of 0 and 1 are moved inside by this, as in scikit-learn and RecBole.
 _CLIP = 1e-15
 
@@ -114,7 +116,7 @@ class _ProbabilityMetric(SummedMetric):
     reads_scores = True
     undefined = "no rating has a score"
 
-    def __init__(self, *, scores: str = "logits", **settings: Any) -> None:
+    def __init__(self, *, scores: ScoreKind = "logits", **settings: Any) -> None:
         super().__init__(**settings)
         self.scores = check_choice("scores", scores, SCORE_KINDS)
 
@@ -177,9 +179,9 @@ class LogLoss(PooledMetric, _ProbabilityMetric):
     reference = "Good (1952), Rational decisions, doi 10.1111/j.2517-6161.1952.tb00104.x"
     users = "lists"  # all users who have an interaction with a score
 
-    def __init__(self, *, cells: str = "truth", **settings: Any) -> None:
+    def __init__(self, *, cells: RatingCells = "truth", **settings: Any) -> None:
         super().__init__(**settings)
-        self.cells = check_choice("cells", cells, ("truth", "offered"))
+        self.cells = check_choice("cells", cells, choices(RatingCells))
         if self.cells == "offered":
             self.needs_all_scores = True
             self.sampling_behaviour = "candidates"

@@ -1,0 +1,38 @@
+"""The named values of parameters of metrics, declared once, as `Literal` types."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Appearances = Literal["relevant", "all"]
+AucScope = Literal["positives", "pooled"]
+BrowsingWeight = Literal["uniform", "geometric", "log", "reciprocal"]
+ColdItems = Literal["one", "skip"]
+ConfusionUniverse = Literal["offered", "catalogue"]
+CoverageUniverse = Literal["catalogue", "train"]
+Divergence = Literal["kl", "js", "hellinger"]
+EntropyWeights = Literal["positions", "lists"]
+GaucWeight = Literal["uniform", "positives", "interactions"]
+GiniDenominator = Literal["N-1", "N"]
+IdealList = Literal["cut", "full", "k"]
+ItemDistance = Literal["cosine", "category", "hamming", "jaccard", "cooccurrence"]
+ListDenominator = Literal["k", "list"]
+NoveltyRelevance = Literal["binary", "graded", "none", "discounted"]
+ObjectiveScope = Literal["system", "users"]
+Overlap = Literal["k", "cosine"]
+PopularityDivisor = Literal["none", "interactions", "max"]
+Population = Literal["lists", "evaluated"]
+PrecisionNormalizer = Literal["capped", "relevant", "k", "list", "hits"]
+RankAverage = Literal["users", "items"]
+RankMean = Literal["arithmetic", "geometric"]
+RatingAverage = Literal["cells", "users"]
+RatingCells = Literal["truth", "offered"]
+RbpRelevance = Literal["binary", "graded"]
+RecallNormalizer = Literal["relevant", "capped"]
+RocCompletion = Literal["line", "none"]
+Rounding = Literal["up", "nearest"]
+ScoreKind = Literal["logits", "probabilities"]
+SerendipityDefinition = Literal["popularity", "dissimilarity", "base"]
+SubtopicDenominator = Literal["relevant", "catalogue"]
+SubtopicNumerator = Literal["relevant", "list"]
+TooFewItems = Literal["ignore", "exclude"]
