@@ -71,7 +71,7 @@ class _ObjectivePoint(CompositeMetric):
             return tuple(check_float(parameter, value) for value in values)
         except SettingError:
             raise SettingError(
-                f"{name} got {parameter}={list(values)!r}; all values must be numbers."
+                f"{name} got {parameter}={list(values)!r}; expected numbers, one for each metric."
             ) from None
 
     @property

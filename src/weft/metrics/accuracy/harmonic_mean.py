@@ -57,7 +57,7 @@ class F1(CompositeMetric):
     family = "accuracy"
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
-    undefined = "no user has a relevant item and defined values of both components"
+    undefined = "no user with a relevant item has values of both components"
     reference = (
         "van Rijsbergen (1979), Information Retrieval; Chinchor (1992), MUC-4 evaluation metrics, "
         "doi 10.3115/1072064.1072067"
