@@ -145,7 +145,7 @@ def test_drop_needs_user_indices():
         SettingError,
         match=(
             r"repeated_users='drop' needs the contributions of each user, but ScoreRange keeps "
-            r"states"
+            r"its own states"
         ),
     ):
         weft.Evaluator([ScoreRange(), "Recall@1"], repeated_users="drop")
