@@ -40,7 +40,7 @@ def distinct_labels(names: Sequence[str], pixels: float) -> dict[str, str]:
     >>> list(distinct_labels(names, 120).values())
     ['als', '…large_negatives', '…small_negatives']
     >>> list(distinct_labels(["item_knn_cosine_k200"], 120).values())
-    ['item_knn…ine_k200']
+    ['item_kn…ne_k200']
     """
     labels = {name: _cut_middle(name, pixels) for name in names}
     groups: dict[str, list[str]] = {}
