@@ -26,6 +26,13 @@ class Model:
         return torch.rand(len(users), 4)
 
 
+class CandidateModel:
+    """A model that scores some items of each user."""
+
+    def score(self, users: list[str], items: list[list[str]]) -> torch.Tensor:
+        return torch.rand(len(users), len(items[0]))
+
+
 def evaluate_all_kinds_of_inputs(lists: pl.LazyFrame, frame: pd.DataFrame) -> None:
     truth = {"ann": {"tea": 5.0}, "bob": {"rye": 3.0}}
     weft.evaluate({"ann": ["tea"], "bob": ["rye"]}, truth, metrics=["nDCG", nDCG(k=5)], top_k=10)
@@ -34,6 +41,8 @@ def evaluate_all_kinds_of_inputs(lists: pl.LazyFrame, frame: pd.DataFrame) -> No
     weft.evaluate(lists, frame, train=Path("train.csv"), items=["tea", "rye"], metrics="MRR@5")
     weft.evaluate("lists.csv", weft.File("truth.csv", ids="string"), metrics="MRR@5")
     weft.evaluate(Model(), truth, items=["tea", "rye"], metrics="MRR@5", users="positions")
+    weft.evaluate(CandidateModel(), truth, items=["tea", "rye"], metrics="MRR@5")
+    weft.evaluate(CandidateModel().score, truth, items=["tea", "rye"], metrics="MRR@5")
     weft.evaluate(torch.nn.Linear(2, 3), truth, metrics="MRR@5", top_k=[10, 20], memory="4GiB")
     weft.evaluate(lambda users: torch.rand(len(users), 3), truth, metrics="MRR@5")
     weft.evaluate(weft.TopKItems(np.array([[1, 2]])), truth, metrics="MRR@5", candidates="listed")

@@ -7,7 +7,7 @@ does not use are not loaded. What an argument contains is documented with the fu
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -32,17 +32,11 @@ class ArrowTable(Protocol):
 
 
 class ScoringModel(Protocol):
-    """A model with a method `score(users)`, which returns scores `[users, items]`."""
+    """A model with a method `score(users)` or `score(users, items)`, which returns scores."""
 
-    def score(self, users: Any, /) -> Any:
-        """Return the scores of users, given by their ids."""
-
-
-class ScoringFunction(Protocol):
-    """A function of users, or a `torch.nn.Module`, that returns scores `[users, items]`."""
-
-    def __call__(self, users: Any, /) -> Any:
-        """Return the scores of users, given by their ids."""
+    @property
+    def score(self) -> Callable[..., Any]:
+        """The method."""
 
 
 class SparseMatrix(Protocol):
@@ -65,7 +59,13 @@ IdList: TypeAlias = Sequence[Id] | Array | pl.Series | Table | Literal["position
 Interactions: TypeAlias = Table | SparseMatrix | Array | Mapping[Any, Any]
 RecommendationLists: TypeAlias = Table | TopKItems | Mapping[Any, Any]
 EvaluationSource: TypeAlias = (
-    RecommendationLists | Array | Scores | Factors | PairwiseModel | ScoringModel | ScoringFunction
+    RecommendationLists
+    | Array
+    | Scores
+    | Factors
+    | PairwiseModel
+    | ScoringModel
+    | Callable[..., Any]
 )
 Labels: TypeAlias = Table | Mapping[Any, Any] | Sequence[Any] | Array
 Features: TypeAlias = Table | SparseMatrix | Mapping[Any, Any] | Sequence[Any] | Array
