@@ -233,8 +233,7 @@ def test_notes_another_truth_or_setting(tmp_path):
         "nDCG@10 > base.json", result(nDCG=0.6), result("pop", nDCG=0.6), folder=tmp_path
     )
     assert notes == [
-        "base.json was evaluated on another truth: the numbers are not about the same users and "
-        "items"
+        "base.json was evaluated on another truth, so the values describe other users and items"
     ]
     other = replace(result(nDCG=0.5), settings={"profile": None, "ties": "random"})
     other.save(tmp_path / "base.json")

@@ -78,7 +78,7 @@ class BatchAccumulator(EvaluatorState):
             self._contributions.append(contributions)
 
     def _user_rows(self, batch: Batch) -> dict[str, Tensor]:
-        """Return what is kept of each user of a batch, by name: values, and the list."""
+        """Return the stored values and lists of the users of a batch, by name."""
         rows = {}
         if self.settings.per_user:
             rows["table_kept"], rows["table_values"] = self.metric_set.user_values(batch)
@@ -88,7 +88,7 @@ class BatchAccumulator(EvaluatorState):
         return {"table_users": batch.users, **rows} if rows else {}
 
     def _note_users(self, batch: Batch) -> None:
-        """Count users who are no rows of an input, where the host cannot read their indices."""
+        """Count users outside the rows of an input if the host cannot read their indices."""
         sizes = [some.size for some in (*self.user_inputs.values(), *self.slices.values())]
         if self.masks_seen:
             sizes.append(self.inputs["train"].interactions.num_users)

@@ -1,11 +1,11 @@
-"""Differences between two evaluations that forbid to compare their numbers."""
+"""Differences between two evaluations whose values are not comparable."""
 
 from __future__ import annotations
 
 from weft.evaluation.result import Result
 from weft.evaluation.sampling_settings import NEGATIVE_SETTINGS
 
-# Settings that change numbers.
+# Settings that change values.
 _SETTINGS = (
     "relevance_threshold",
     "ties",
@@ -23,15 +23,15 @@ _OPTIONAL_SETTINGS = {  # and their values if they are not recorded
     "targets": "all",
 }
 _FINGERPRINTS = {
-    "truth": "another truth: the numbers are not about the same users and items",
-    "candidates": "other candidates: part of the difference is theirs",
+    "truth": "another truth, so the values describe other users and items",
+    "candidates": "other candidates, which cause part of the difference",
 }
 
 
 def describe_differences(
     result: Result, name: str, reference: Result, reference_name: str
 ) -> list[str]:
-    """Return the differences between two evaluations that forbid to compare their numbers.
+    """Return the differences that make the values of two evaluations incomparable.
 
     Only settings and fingerprints that both results have are compared.
     """
