@@ -68,5 +68,5 @@ def choices(type_: Any) -> tuple[str, ...]:
 
 
 POSITIONS = "positions"  # the value of users= and items= for ids that are positions
-# Files of score matrices and factors, which are no tables.
+# Files of score matrices and factors, which are not tables.
 MATRIX_SUFFIXES = (".npy", ".npz", ".pt", ".pth", ".safetensors")

@@ -290,7 +290,7 @@ class Evaluator(BatchAccumulator):
         ----------
         preds
             Scores `[batch, items]`, or `[batch, n]` of the candidates in `items`. The score of an
-            item that is no candidate is -inf.
+            item that is not a candidate is -inf.
         target
             Truth of the batch: a dense or sparse matrix `[batch, items]`; a list of item numbers
             for each row; or integers `[batch, n]`, padded with -1. With `items`, also a dense

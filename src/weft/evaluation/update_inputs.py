@@ -151,7 +151,7 @@ def _check_num_items(width: int | None, given: int | None, known_items: int | No
 
 
 def _check_labelled_users(evaluator: Evaluator, users: Tensor) -> None:
-    """Raise `InputError` for users who are no rows of an input of users or of slices."""
+    """Raise `InputError` for users outside the rows of an input of users or of slices."""
     for name, value in evaluator.user_inputs.items():
         check_users(users, value.size, name)
     for name, labels in evaluator.slices.items():

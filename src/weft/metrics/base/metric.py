@@ -229,7 +229,7 @@ class BaseMetric(RelevanceHelpers, MetricInputs, StatefulMetric, metaclass=Metri
         ----------
         preds
             Scores `[batch, items]`, or `[batch, n]` of the candidates in `items`. The score of an
-            item that is no candidate is -inf.
+            item that is not a candidate is -inf.
         target
             Truth of the batch: a dense or sparse matrix `[batch, items]`, or the relevant items of
             each row.
