@@ -1,6 +1,8 @@
 """Files of the project besides its code: workflows, templates, metadata and the changelog."""
 
+import fnmatch
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -128,6 +130,24 @@ def test_paths_that_the_contributing_guide_names_exist():
     assert len(paths) > 3
     for path in paths:
         assert list(ROOT.glob(path)), path
+
+
+def test_source_distributions_contain_all_of_the_repository():
+    """A stray file in the root would be missing in them, and is an error."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("the tests do not run in a clone of the repository")
+    command = ["git", "ls-files"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    entries = {path.partition("/")[0] for path in listed.splitlines()}
+    included = PYPROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    patterns = [path.removeprefix("/") for path in included]
+    always = {".gitattributes", ".gitignore", "LICENSE", "pyproject.toml"}
+    others = {
+        entry
+        for entry in entries - always
+        if not any(fnmatch.fnmatch(entry, pattern) for pattern in patterns)
+    }
+    assert others == set()
 
 
 def public_modules():
