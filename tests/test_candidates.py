@@ -351,7 +351,7 @@ def test_candidates_on_worked_example():
         result.counts["users_without_candidates"] == 1 and result.settings["candidates"] == "given"
     )
     assert any(
-        "1 users have no candidates: their rankings contain nothing" in note
+        "1 user has no candidates and is evaluated with an empty ranking" in note
         for note in result.notes
     )
     assert any(
@@ -400,7 +400,9 @@ def test_notes_unused_and_repeated_candidates():
     doubled = pl.DataFrame({"user": [0, 0, 0, 1, 9, 9], "item": [1, 2, 2, 3, 1, 2]})
     result = of(candidates=doubled)
     assert "2 rows of candidates belong to users that are not evaluated" in result.notes
-    assert "candidates contain 1 repeated (user, item) rows; each is counted once" in result.notes
+    assert (
+        "candidates contain 1 repeated (user, item) row; each pair is counted once" in result.notes
+    )
     assert result.counts["candidates"] == 3 and result.counts["candidates_unmatched"] == 2
 
 

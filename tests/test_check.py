@@ -139,7 +139,7 @@ def test_keeps_users_with_empty_rows():
     checked = weft.check(lists, truth, metrics="Recall", top_k=2)
     assert checked.kinds == ("users-without-list", "short-lists", "users-without-relevant-items")
     assert checked.values["lists"] == {"Recall@2": 0.5}
-    assert "1 of them none" in checked.findings[1].message and checked.findings[1].examples == (
+    assert "1 of them empty" in checked.findings[1].message and checked.findings[1].examples == (
         {"user": "b", "items": 0},
     )
 
@@ -626,7 +626,7 @@ def test_finds_short_lists():
     finding = only(check(short), "short-lists", "warning")
     assert finding.count == 1 and finding.examples == ({"user": "u1", "items": 1},)
     assert (
-        "1 of 6 lists have fewer than 3 items; lengths range from 1 to 4, with median 4"
+        "1 of 6 lists has fewer than 3 items; lengths range from 1 to 4, with median 4"
         in finding.message
     )
     rest = pl.col("user") != "u1"

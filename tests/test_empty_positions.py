@@ -225,7 +225,7 @@ def test_says_where_a_share_tells_nothing():
     told = weft.evaluate({"u": ["i1", "i1", "x"]}, {"u": ["i1"]}, **MISS, metrics=names, top_k=3)
     assert not any("because" in note for note in told.notes)
     assert (
-        "1 recommended items are not in the catalogue; their positions count as misses"
+        "1 recommended item is not in the catalogue; its position counts as a miss"
     ) in told.notes
     assert any("1 recommended items repeat an earlier item" in note for note in told.notes)
 

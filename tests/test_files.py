@@ -596,9 +596,9 @@ def test_counts_missing_and_extra_users(tmp_path):
     LISTS.write_csv(lists)
     result = weft.evaluate(lists, TRUTH, **METRICS)
     assert result.counts["missing_users"] == 1 and result.counts["users_without_truth"] == 1
-    assert any("1 of 4 users are not in the truth" in note for note in result.notes)
+    assert any("1 of 4 users is not in the truth" in note for note in result.notes)
     assert any(
-        "1 users of the truth have no list and are evaluated with an empty one" in note
+        "1 user of the truth has no list and is evaluated with an empty one" in note
         for note in result.notes
     )
 
@@ -1357,7 +1357,7 @@ def test_negative_judgements_of_qrels(tmp_path):
         {"q1": ["d2", "d1"], "q2": ["d1"]}, qrels, profile="trec_eval", metrics="MRR@2"
     )
     assert result["MRR@2"] == 0.25 and any(
-        "1 negative judgements count as 0" in note for note in result.notes
+        "1 negative judgement counts as 0" in note for note in result.notes
     )
 
 

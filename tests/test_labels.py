@@ -246,9 +246,9 @@ def note(result, *words):
 def test_values_on_worked_example(kind):
     result = run(kind)
     check(result)
-    assert note(result, "1 of 4 users have no label in user_groups and are in no group")
-    assert note(result, "1 of 5 items have no label in item_clusters and are in no cluster")
-    assert note(result, "1 of 5 items have no feature in item_features")
+    assert note(result, "1 of 4 users has no label in user_groups and is in no group")
+    assert note(result, "1 of 5 items has no label in item_clusters and is in no cluster")
+    assert note(result, "1 of 5 items has no feature in item_features")
     assert note(result, "2 of 5 items have no train interaction")
 
 
@@ -657,7 +657,7 @@ def test_repeated_train_rows_count_once():
     result = run(train=again)
     check(result)
     assert result.counts["train_repetitions"] == 6 and note(
-        result, "train contains 6 repeated (user, item) rows; each is counted once"
+        result, "train contains 6 repeated (user, item) rows; each pair is counted once"
     )
 
 
@@ -734,7 +734,7 @@ def test_counts_unknown_ids():
     )
     check(result)  # no group Q, no cluster Western, no feature more in the catalogue
     assert note(result, "2 labels of user_groups", "unknown users")
-    assert note(result, "1 labels of item_clusters", "unknown items")
+    assert note(result, "1 label of item_clusters", "unknown items")
     assert note(result, "3 labels of item_features", "unknown items")
 
 
@@ -749,7 +749,7 @@ def test_counts_unknown_positions():
 def test_evaluator_counts_unknown_positions():
     evaluator = weft.Evaluator("REO@2", num_items=5, item_clusters={0: "a", 1: "b", 99: "c"})
     evaluator.update(SCORES, RELEVANT)
-    assert note(evaluator.compute(), "1 labels of item_clusters")
+    assert note(evaluator.compute(), "1 label of item_clusters")
 
 
 NOBODY = {

@@ -365,7 +365,7 @@ def test_reads_every_form_of_lists(form):
     assert result["LAUC@3"] == pytest.approx((0 + 1 + 0.5) / 3)
     assert result.counts["items"] == 4 and result.counts["users"] == 4
     assert (result.counts["missing_users"], result.counts["users_without_truth"]) == (1, 1)
-    assert "1 users of the truth have no list and are evaluated with an empty one" in result.notes
+    assert "1 user of the truth has no list and is evaluated with an empty one" in result.notes
     assert result.name == "recommendation lists" == result.provenance["fingerprint"]["source_kind"]
 
 
@@ -393,7 +393,7 @@ def test_empty_lists_are_lists():
     )
     assert (
         skipped["HitRate@2"] == 0.5
-        and "1 users of the truth have no list and are excluded (missing_lists='skip')"
+        and "1 user of the truth has no list and is excluded (missing_lists='skip')"
         in skipped.notes
     )
 
@@ -573,7 +573,7 @@ SEEN = {"ann": ["tea", "oat"], "bob": ["rye"], "zoe": ["tea"]}
             (1 / 3 + 1) / 3,
             (0 + 1 + 0.5) / 3,
             1,
-            "1 recommended items are in their user's train and are kept; mask_seen=True",
+            "1 recommended item is in its user's train and is kept; mask_seen=True",
         ),
         (False, (1 / 3 + 1) / 3, (0 + 1 + 0.5) / 3, None, None),
         # ann is offered milk and rye: her one negative comes first, and so no area is left
@@ -582,7 +582,7 @@ SEEN = {"ann": ["tea", "oat"], "bob": ["rye"], "zoe": ["tea"]}
             (1 / 2 + 1) / 3,
             (0 + 1 + 0.5) / 3,
             1,
-            "1 recommended items are in their user's train and are removed",
+            "1 recommended item is in its user's train and is removed",
         ),
     ],
 )
@@ -1248,7 +1248,8 @@ def test_counts_gaps_in_ranks(ranks, count):
     users = ["a", "a", "a", "b", "b"]
     lists = pl.DataFrame({"user": users, "item": [1, 2, 3, 1, 2], "rank": ranks})
     truth = {"a": [2], "b": [2]}
-    note = f"{count} lists have gaps in their ranks; the items below a gap move up"
+    lists_have = "1 list has gaps in its" if count == 1 else f"{count} lists have gaps in their"
+    note = f"{lists_have} ranks; the items below a gap move up"
     for shuffled in (lists, lists.sample(fraction=1, shuffle=True, seed=3)):
         for evaluate in (weft.evaluate, evaluate_locally):
             result = evaluate(shuffled, truth, metrics="MRR", top_k=3)
@@ -1280,5 +1281,7 @@ def test_counts_repeated_train_rows_and_users_without_truth(library):
         result = evaluate(lists, {"a": [2], "b": [3]}, train=train, metrics="MRR", top_k=2)
         assert result.counts["train_repetitions"] == 1
         assert result.counts["users_without_truth"] == 1
-        assert "train contains 1 repeated (user, item) rows; each is counted once" in result.notes
-        assert any("1 of 3 users are not in the truth" in note for note in result.notes)
+        assert (
+            "train contains 1 repeated (user, item) row; each pair is counted once" in result.notes
+        )
+        assert any("1 of 3 users is not in the truth" in note for note in result.notes)

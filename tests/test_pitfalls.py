@@ -688,7 +688,7 @@ def test_replay_users_without_ground_truth_count_as_zeros():
     assert result["HitRate@1"] == result["nDCG@1"] == 1 and result.entry("HitRate@1").users == 1
     assert result["EPC@1"] == 1  # nobody has met item 0
     assert result.counts["users_without_relevant"] == 1
-    assert note(result, "1 of 2 users have no relevant item and are excluded from the means")
+    assert note(result, "1 of 2 users has no relevant item and is excluded from the means")
     asked = evaluate([[2.0, 1.0], [2.0, 1.0]], {0: [0], 1: []}, "HitRate", 1, empty_users="zero")
     assert asked["HitRate@1"] == 0.5 and note(asked, "count as 0")
 
@@ -797,7 +797,7 @@ def test_duplicate_train_rows_count_once():
     assert (
         once["EPC@1"] == 0.5 and once["EFD@1"] == pytest.approx(math.log2(3)) and once["ARP@1"] == 1
     )
-    assert note(twice, "train contains 2 repeated (user, item) rows; each is counted once")
+    assert note(twice, "train contains 2 repeated (user, item) rows; each pair is counted once")
 
 
 # ------------------------------------------------------------------------------ ties: trec_eval, pa
@@ -818,7 +818,7 @@ def test_trec_eval_orders_ties_by_id(place):
     assert expected["nDCG@4"] == pytest.approx(sum(1 / math.log2(p + 1) for p in range(1, 5)) / 4)
     stated = evaluate(torch.zeros(1, 4), {0: [place]}, "MAP", [2, 4])
     assert stated["MAP@4"] == pytest.approx(ranks[place]) and stated.settings["ties"] == "index"
-    assert note(stated, "1 users have equal scores at positions 2 and 3", "the tie rule 'index'")
+    assert note(stated, "1 user has equal scores at positions 2 and 3", "the tie rule 'index'")
     bounds = [
         evaluate(torch.zeros(1, 4), {0: [place]}, "MAP@4", ties=ties)["MAP@4"]
         for ties in ("pessimistic", "optimistic")
@@ -835,7 +835,7 @@ def test_trec_eval_truncates_fractions_of_relevance(profile):
     if profile in ("trec_eval", "ranx"):
         result = evaluate(scores, truth, metric, 2, profile=profile)
         assert result["nDCG@2"] == 0 and result.settings["relevance_threshold"] == 1
-        assert note(result, "1 of 1 users have no relevant item")
+        assert note(result, "1 of 1 users has no relevant item")
         threshold = {"relevance_threshold": 0.1}
     result = evaluate(scores, truth, metric, 2, profile=profile, **threshold)
     second = 1 / math.log2(3)

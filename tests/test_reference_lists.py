@@ -87,10 +87,10 @@ def test_users_without_a_list_and_unknown_items_are_counted():
     assert result.counts["users_without_reference"] == 1
     assert result.counts["unknown_items_of_reference"] == 1
     assert {
-        "1 of 3 users have no list in reference",
-        "1 lists of reference belong to unknown users",
-        "1 items in the lists of reference are not in the catalogue of this evaluation; they keep "
-        "their positions, but match no recommended item",
+        "1 of 3 users has no list in reference",
+        "1 list of reference belongs to unknown users",
+        "1 item in the lists of reference is not in the catalogue of this evaluation and matches "
+        "no recommended item; its position is kept",
     } <= set(result.notes)
     assert math.isnan(dict(result.per_user.select("user", "Unexpectedness@2").iter_rows())["c"])
     assert [result.entry(name).users for name in EXPECTED] == [2] * 6

@@ -64,7 +64,7 @@ UNDEFINED = Result(
 OPENING = "nDCG@10: als leads with 0.300 (95% interval 0.280 to 0.320), "
 BIG = "0.050 (20%) above knn; the difference (95% interval 0.011 to 0.089) is significant "
 SMALL = "0.010 (3.4%) above pop; the difference (95% interval -0.029 to 0.049) is not significant "
-ONE = ", not corrected: one pair of models per metric"
+ONE = ", not adjusted: one pair of models per metric"
 UNSURE = (
     " als is not significantly better than pop; with 200 users, a test detects a difference of "
     "0.055 with a power of 80%."
@@ -318,7 +318,7 @@ def test_verdict_of_one_sided_tests():
 @pytest.mark.parametrize(
     ("settings", "how"),
     [
-        ({"correction": "none"}, "paired t-test, p = 0.012, not corrected for the number of tests"),
+        ({"correction": "none"}, "paired t-test, p = 0.012, not adjusted for the number of tests"),
         ({"correction": "bonferroni"}, f"paired t-test, p = 0.012{ONE}"),
         ({"correction": "fdr"}, f"paired t-test, p = 0.012{ONE}"),
         (
@@ -354,7 +354,7 @@ def test_verdict_names_the_test(settings, how):
         ),
         (
             {"correction": "none"},
-            ", not corrected for the number of tests",
+            ", not adjusted for the number of tests",
             "p-values not adjusted",
         ),
         (
@@ -374,7 +374,7 @@ def test_verdict_names_the_test(settings, how):
         ),
         (
             {"family": "pair", "metrics": "nDCG@10"},
-            ", not corrected: one metric per pair of models",
+            ", not adjusted: one metric per pair of models",
             "p-values not adjusted (one metric per pair of models)",
         ),
         (
@@ -667,7 +667,7 @@ def test_notes_and_counts():
     one, other = evaluated(), evaluated("b", train=None)
     comparison = weft.compare([evaluated(per_user=True), evaluated("b", per_user=True)])
     said = words.notes(ReportContext({"als": one, "b": other}))
-    assert said[0].startswith("all models: 1 of 40 users have no relevant item") and not any(
+    assert said[0].startswith("all models: 1 of 40 users has no relevant item") and not any(
         note.startswith("b:") for note in said
     )
     assert words.notes(ReportContext.from_result(one))[-1] == one.notes[-1]

@@ -362,7 +362,8 @@ def test_counts_and_notes_short_pools():
     short = sum(60 - len({*truth[user], *train[user]}) < 55 for user in range(40))
     assert result.counts["users_with_few_negatives"] == short > 0
     assert (
-        f"{short} users have fewer than 55 items to draw from; all of them are used" in result.notes
+        f"{short} users have fewer than 55 items to draw from; all of these items are used"
+        in result.notes
     )
     everything = weft.evaluate(
         scores,

@@ -231,7 +231,7 @@ def test_lists_and_users_of_train_alone():
     agree(result)
     others = {**SHUFFLED["price"], "unknown": 3.0}
     result = weft.evaluate(lists, TRUTH_BY_ID, **options(inputs={**SHUFFLED, "price": others}))
-    assert "1 numbers of price belong to unknown items" in result.notes
+    assert "1 number of price belongs to unknown items" in result.notes
 
 
 def test_skipped_users_keep_their_inputs():
@@ -716,7 +716,7 @@ def test_partitioned_vectors_of_users(folder, form):
     settings = {"metrics": "Affinity", "top_k": K, "inputs": inputs, "bootstrap": 20}
     alone = weft.evaluate(lists, truth, **settings)
     assert alone[f"Affinity@{K}"] == pytest.approx(expected_affinity(), rel=1e-12)
-    assert "1 vectors of taste belong to unknown users" in alone.notes
+    assert "1 vector of taste belongs to unknown users" in alone.notes
     local_engine.assert_same(local_engine.evaluate(lists, truth, **settings, parts=7), alone)
 
 

@@ -196,7 +196,7 @@ def test_reads_every_form_of_labels(tmp_path):
         result = sliced({"age": labels})
         same(result.slices, expected.slices)
         assert result.counts["users_outside_age"] == 10
-    assert "1 labels of the slice 'age' belong to unknown users" in result.notes
+    assert "1 label of the slice 'age' belongs to unknown users" in result.notes
     assert expected.settings["slices"] == {"age": "labels"}
 
 

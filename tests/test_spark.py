@@ -271,13 +271,13 @@ def test_errors_show_rows_without_java(spark, sent, tmp_path):
     twice = pl.concat([TRUTH, TRUTH.filter(pl.col("user") == 11).head(1)])
     message = error(sent(LISTS), sent(twice))
     assert (
-        "truth has 1 repeated (user, item) rows" in message
+        "truth has 1 repeated (user, item) row" in message
         and f"user 11, item {TRUTH.filter(pl.col('user') == 11)['item'][0]}" in message
     )
     nobody = sent(TRUTH).union(
         spark.createDataFrame([(None, 3, 1.0)], "user long, item long, rating double")
     )
-    assert "truth has no user id in 1 rows" in error(sent(LISTS), nobody)
+    assert "truth has no user id in 1 row:" in error(sent(LISTS), nobody)
     assert "integers beyond 2**53" in error(sent(LISTS.with_columns(score=pl.lit(2**60))))
     (tmp_path / "mixed").mkdir()
     LISTS.write_parquet(tmp_path / "mixed" / "1.parquet")

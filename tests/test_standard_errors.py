@@ -117,21 +117,21 @@ def test_float32_of_devices_without_float64():
 # Evaluators, states and metrics of TorchMetrics
 
 
-class FirstScore(weft.UserAverageTopKMetric):
+class TopScore(weft.UserAverageTopKMetric):
     """The score of the first item."""
 
     def compute_scores(self, preds, target, top_k_rel, **kwargs):
         return preds[:, 0].double()
 
 
-class WeightedFirstScore(FirstScore):
+class WeightedTopScore(TopScore):
     """The score of the first item, weighted with that of the second."""
 
     def user_weights(self, batch):
         return batch.dense_scores[:, 1].double()
 
 
-METRICS = [FirstScore(1), WeightedFirstScore(1)]
+METRICS = [TopScore(1), WeightedTopScore(1)]
 
 
 USERS = 90
@@ -145,7 +145,7 @@ def scores_of(ratio):
 
 
 def exact(scores, metric, rows):
-    weights = scores[:, 1] if metric == "WeightedFirstScore" else torch.ones(USERS)
+    weights = scores[:, 1] if metric == "WeightedTopScore" else torch.ones(USERS)
     return exact_standard_error(scores[rows, 0].tolist(), weights[rows].tolist())
 
 
@@ -163,7 +163,7 @@ def test_evaluators_slices_and_merged_states(ratio, tmp_path):
             made.update(scores[batch], target[batch], batch)
         files.append(weft.save_state(made, tmp_path / f"{part}.state"))
     result = weft.merge_states(files, evaluator())
-    for metric in ("FirstScore", "WeightedFirstScore"):
+    for metric in ("TopScore", "WeightedTopScore"):
         everyone = exact(scores, metric, slice(None))
         assert result.entry(f"{metric}@1").std_error == everyone
         rows = result.slices.filter(result.slices["metric"] == metric)
@@ -173,7 +173,7 @@ def test_evaluators_slices_and_merged_states(ratio, tmp_path):
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
-@pytest.mark.parametrize("make", [FirstScore, WeightedFirstScore])
+@pytest.mark.parametrize("make", [TopScore, WeightedTopScore])
 def test_metrics_on_their_own_merge(ratio, make):
     """A metric on its own has a value without a standard error."""
     scores, target = scores_of(ratio), torch.ones(USERS, 2)

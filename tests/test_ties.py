@@ -446,7 +446,8 @@ def test_counts_and_notes_ties_at_the_cutoff(problem, ks, ties):
             for note in result.notes
             if "tie rule" in note
             for users in re.findall(
-                rf"(\d+)(?: users have equal scores at positions| at) {k} and {k + 1}[,:]", note
+                rf"(\d+)(?: users? ha(?:s|ve) equal scores at positions| at) {k} and {k + 1}[,:]",
+                note,
             )
         ]
         assert shown == [tied] * (tied > 0)

@@ -72,6 +72,31 @@ def plain_text(text: object) -> str:
     return str(text).encode(errors="backslashreplace").decode()
 
 
+# Words of a text about several things, and those of a text about one.
+_NUMBER_FORMS = {
+    "are": "is",
+    "have": "has",
+    "belong": "belongs",
+    "count": "counts",
+    "match": "matches",
+    "remain": "remains",
+    "repeat": "repeats",
+    "they": "it",
+    "them": "it",
+    "their": "its",
+}
+
+
+def agree(number: int, template: str, **fields: object) -> str:
+    """Fill a template with a number of things and the words that depend on it.
+
+    `"{n} user{s} {have} no list"` becomes `1 user has no list` or `2,000 users have no list`.
+    """
+    is_one = number == 1
+    words = {word: one if is_one else word for word, one in _NUMBER_FORMS.items()}
+    return template.format(n=f"{number:,}", s="" if is_one else "s", **words, **fields)
+
+
 def setting_ref(name: str, value: object = _NO_VALUE) -> str:
     """Return a reference to a setting for use inside the message of a `WeftError`.
 

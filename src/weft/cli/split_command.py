@@ -18,6 +18,7 @@ from weft.cli.options import (
     from_model,
 )
 from weft.cli.output import check_folder, open_console, print_written, show_progress
+from weft.errors import agree
 from weft.evaluation.splitting.split_settings import SplitSettings
 
 if TYPE_CHECKING:
@@ -42,10 +43,10 @@ _SETTINGS = [
     for name in names
 ]
 _DROPPED = {
-    "duplicates": "repeated interactions",
-    "few_interactions": "of users and items with few interactions",
-    "cold_users": "of users that are not in train",
-    "cold_items": "of items that are not in train",
+    "duplicates": "{n} repeated interaction{s}",
+    "few_interactions": "{n} row{s} of users and items with few interactions",
+    "cold_users": "{n} row{s} of users that are not in train",
+    "cold_items": "{n} row{s} of items that are not in train",
 }
 
 
@@ -108,7 +109,7 @@ def split(
     console.print(_table(parts))
     for name, count in parts.manifest["dropped"].items():
         if count:
-            console.print(f"Dropped: {count:,} rows {_DROPPED[name]}.", highlight=False)
+            console.print(f"Dropped: {agree(count, _DROPPED[name])}.", highlight=False)
     print_written(console, files)
 
 

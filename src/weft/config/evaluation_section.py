@@ -155,8 +155,9 @@ class SignificanceSettings(Section):
     )
     family: Annotated[CorrectionFamily, one_of(CorrectionFamily, is_required=True)] = Field(
         default="metric",
-        description="Group of tests that are corrected together: those with the same test (test), "
-        "test and metric (metric), or test and pair of models (pair), or all of them (all).",
+        description="Group of tests with jointly adjusted p-values: those with the same test "
+        "(test), test and metric (metric), or test and pair of models (pair), or all of them "
+        "(all).",
     )
     alternative: Annotated[Alternative, one_of(Alternative, is_required=True)] = Field(
         default="two-sided",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from weft._native import call, is_built
 from weft.data.sorting import sort_keys
 from weft.data.vocabulary import Vocabulary
-from weft.errors import InputError, setting_ref
+from weft.errors import InputError, agree, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
@@ -378,9 +378,9 @@ def build_unique(
         keys = users * size[1] + items
         is_first = np.zeros(len(keys), dtype=np.bool_)
         is_first[np.unique(keys, return_index=True)[1]] = True
+        repeated = agree(int(is_duplicate.sum()), "{n} repeated (user, item) row{s}")
         raise InputError(
-            f"{table.where} has {int(is_duplicate.sum()):,} repeated (user, item) rows:\n"
-            f"{table.format_rows(~is_first)}\n"
+            f"{table.where} has {repeated}:\n{table.format_rows(~is_first)}\n"
             "Each item may occur once per user; aggregate or drop the repetitions."
         )
     return interactions

@@ -263,9 +263,10 @@ def _change(effect: Effect) -> str:
     if math.isnan(change):
         return ""
     if abs(change) < 1e-12:
-        return "    same"
-    text = f"{change:+.4f}" if abs(change) >= 5e-5 else f"{change:+.0e}"
-    return f" {text:>7}"
+        text = "same"
+    else:
+        text = f"{change:+.4f}" if abs(change) >= 5e-5 else f"{change:+.0e}"
+    return f" {f'({text})':>9}"
 
 
 def _number(value: float) -> str:

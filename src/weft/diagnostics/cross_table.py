@@ -28,10 +28,10 @@ from weft.diagnostics.what_if import (
     DraftFinding,
     Inputs,
     Treatment,
-    count_noun,
     draft_finding,
     drop_absent,
 )
+from weft.errors import agree
 from weft.evaluation.settings import EvaluationSettings
 
 # Numbers of items and users from which the popularity of recommended items means something.
@@ -114,14 +114,13 @@ def _users_without_list(
 ) -> DraftFinding | None:
     missing = exclude_ids(users, lists.users)
     other = "skip" if missing_lists == "zero" else "zero"
-    outcome = "count with an empty list" if missing_lists == "zero" else "are skipped"
+    outcome = "{count} with an empty list" if missing_lists == "zero" else "{are} skipped"
     return draft_finding(
         "users-without-list",
         "warning",
         lists,
         missing.to_frame("user"),
-        message=f"{len(missing):,} of the {len(users):,} users of the truth have no list; they "
-        f"{outcome}.",
+        message=f"{{n}} of the {len(users):,} users of the truth {{have}} no list and {outcome}.",
         treatments=(Treatment(f"missing_lists={other!r}", settings={"missing_lists": other}),),
         fix="Create lists for all users of the truth, or set missing_lists='skip' "
         "(--missing-lists skip) to leave these users out.",
@@ -139,8 +138,9 @@ def _users_without_truth(lists: RawTable, users: pl.Series) -> DraftFinding | No
         "note",
         lists,
         others.to_frame("user"),
-        message=f"{len(others):,} of {len(lists.users):,} lists belong to users who are not in "
-        "the truth; they count only in metrics of all lists, such as coverage.",
+        message=f"{{n}} of {len(lists.users):,} lists "
+        "{belong} to users who are not in the truth; {they} {count} only in metrics of all lists, "
+        "such as coverage.",
         treatments=(Treatment("without their lists", restrict),),
         fix="None needed if metrics such as coverage should include all lists; otherwise set "
         "extra_users='skip' (--extra-users skip).",
@@ -167,13 +167,13 @@ def _no_hits(lists: RawTable, truth: RawTable, threshold: float | None) -> Draft
 
 def _seen_items(lists: RawTable, train: RawTable) -> DraftFinding | None:
     seen = lists.frame.join(train.frame, on=PAIR, how="semi", maintain_order="left")
-    users = count_noun(seen["user"].n_unique(), "user")
+    users = agree(seen["user"].n_unique(), "{n} user{s}")
     return draft_finding(
         "seen-in-lists",
         "warning",
         lists,
         seen,
-        message=f"recommended items are in their user's train ({users}).",
+        message=f"recommended items {{are}} in {{their}} user's train ({users}).",
         treatments=(Treatment("mask_seen=True", settings={"mask_seen": True}),),
         fix="Set mask_seen=True (--mask-seen) to remove them from the lists, or create the lists "
         "without them.",
@@ -191,9 +191,12 @@ def _unknown_items(data: Inputs, train: RawTable) -> DraftFinding | None:
         "unknown-items-in-truth",
         "note",
         data.lists.where,
-        f"{len(unknown):,} of the {len(truth.items):,} items of the truth "
-        f"({count_noun(len(rows), 'row')}) are neither in train nor in any list, so they can "
-        "never be hits.",
+        agree(
+            len(unknown),
+            f"{{n}} of the {len(truth.items):,} items of the truth "
+            f"({agree(len(rows), '{n} row{s}')}) "
+            "{are} neither in train nor in any list, so {they} can never be recommended.",
+        ),
         len(unknown),
         truth.examples(rows),
         (treatment,),
@@ -293,8 +296,7 @@ def _never_recommended(
         "note",
         lists,
         never.to_frame("item"),
-        message=f"{len(never):,} of the {len(items):,} items of the catalogue are in no "
-        f"list{depth}.",
+        message=f"{{n}} of the {len(items):,} items of the catalogue {{are}} in no list{depth}.",
         treatments=(Treatment("without the catalogue", lambda data: replace(data, items=None)),),
         fix="None needed; ItemCoverage and Gini measure this.",
     )

@@ -27,7 +27,7 @@ def check_unreadable_ids(data: Inputs) -> Iterator[DraftFinding]:
             "error",
             table,
             table.without_ids,
-            message="rows have no user id or no item id.",
+            message="rows {have} no user id or no item id.",
             treatments=(Treatment("rows dropped"),),
             fix="Repair or remove these rows.",
         )
@@ -141,7 +141,7 @@ def check_spelling(data: Inputs) -> Iterator[DraftFinding]:
             "warning",
             table,
             pairs.rename({"old": kind, "new": "in the truth"}),
-            message=f"{len(pairs):,} of {len(table.ids(kind)):,} {kind} ids are in the truth only "
+            message=f"{{n}} of {len(table.ids(kind)):,} {kind} ids {{are}} in the truth only "
             "in a different spelling (spaces, upper case, leading zeros, or '.0' at the end).",
             treatments=(treatment,),
             fix="Use the same spelling of ids in all files.",

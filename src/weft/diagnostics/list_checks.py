@@ -17,6 +17,7 @@ from weft.diagnostics.what_if import (
     drop_absent,
     leave_users_out,
 )
+from weft.errors import agree
 from weft.evaluation.metric_value import MetricValue
 from weft.metrics.names import parse_name
 from weft.metrics.registry import all_metrics
@@ -74,8 +75,8 @@ def _check_lengths(
         "warning",
         table,
         short.sort("items", maintain_order=True),
-        message=f"{len(short):,} of {len(lengths):,} lists have fewer than {depth} "
-        f"items{f', {num_empty:,} of them none' if num_empty else ''}; {description}.",
+        message=f"{{n}} of {len(lengths):,} lists {{have}} fewer than {depth} "
+        f"items{f', {num_empty:,} of them empty' if num_empty else ''}; {description}.",
         treatments=(treatment,),
         fix=f"Create lists of at least {depth} items, or use smaller cut-offs; positions beyond "
         "the end of a list count as misses.",
@@ -181,8 +182,11 @@ def _ranks_against_scores(table: RawTable, num_lists: int) -> DraftFinding | Non
         "ranks-against-scores",
         "warning",
         table.where,
-        f"{count:,} of {num_lists:,} lists have an item with a higher score than the item ranked "
-        "before it; lists with both columns are ordered by rank.",
+        agree(
+            count,
+            f"{{n}} of {num_lists:,} lists {{have}} an item with a higher score than the item "
+            "ranked before it; lists with both columns are ordered by rank.",
+        ),
         count,
         table.examples(wrong),
         (Treatment("ordered by score", rank_by_score),),
@@ -207,8 +211,8 @@ def _check_scores(table: RawTable, cutoffs: list[int]) -> list[DraftFinding]:
     elif cutoffs:
         ties = _ties(table, constant["user"], cutoffs)
     message = (
-        f"{len(constant):,} of {len(spans):,} lists have the same score for all items: their "
-        "order is arbitrary."
+        f"{{n}} of {len(spans):,} lists {{have}} the same score for all items: {{their}} order is "
+        "arbitrary."
     )
     if len(levels) == 1:
         message = f"All scores are {levels[0]:g}: the order of each list is arbitrary."
@@ -282,8 +286,11 @@ def _ties(table: RawTable, constant: pl.Series, cutoffs: list[int]) -> DraftFind
         "ties",
         "warning",
         table.where,
-        f"{users:,} of {len(table.users):,} lists have equal scores among their first {depth + 1} "
-        f"items, {at_cut:,} of them at {cut}.",
+        agree(
+            users,
+            f"{{n}} of {len(table.users):,} lists {{have}} equal scores among {{their}} first "
+            f"{depth + 1} items. Lists with equal scores at {cut}: {at_cut:,}.",
+        ),
         users,
         table.examples(tied),
         _TIE_RANGE,

@@ -13,12 +13,12 @@ from weft.diagnostics.what_if import (
     DraftFinding,
     Inputs,
     Treatment,
-    count_noun,
     draft_finding,
     drop_absent,
 )
+from weft.errors import agree
 
-_REPEATS = "rows repeat the user and the item of an earlier row"
+_REPEATS = "rows {repeat} the user and the item of an earlier row"
 
 
 def _finite(column: str) -> pl.Expr:
@@ -121,7 +121,7 @@ def _not_finite(
     if column not in table.frame.columns:
         return None
     rows = table.frame.filter(~_finite(column))
-    message = f"{column}s are missing, NaN or infinite."
+    message = f"{column}s {{are}} missing, NaN or infinite."
     return draft_finding(
         kind, "error", table, rows, message=message, treatments=treatments, fix=fix
     )
@@ -135,7 +135,7 @@ def _beyond_precision(kind: str, table: RawTable, advice: str = "") -> DraftFind
         "error",
         table,
         table.imprecise,
-        message=f"{numbers} are integers beyond 2**53, which float64 cannot represent exactly.",
+        message=f"{numbers} {{are}} beyond 2**53, where float64 cannot represent all integers.",
         treatments=(Treatment(f"{numbers} rounded to float64"),),
         fix=f"Rescale the {numbers}{advice}.",
     )
@@ -162,7 +162,7 @@ def check_truth_rows(truth: RawTable, threshold: float | None) -> list[DraftFind
         "error",
         truth,
         truth.frame.filter(is_negative),
-        message="ratings are negative, and there is no relevance threshold.",
+        message="ratings {are} negative, and there is no relevance threshold.",
         treatments=(
             Treatment("with the rating 0 (not relevant)"),
             repair_with("rows dropped", negative="drop"),
@@ -174,7 +174,7 @@ def check_truth_rows(truth: RawTable, threshold: float | None) -> list[DraftFind
         "error",
         truth,
         truth.repetitions,
-        message=f"{_REPEATS}.",
+        message=_REPEATS + ".",
         treatments=(Treatment("keep-best"), repair_with("keep-worst", duplicates="worst")),
         fix="Keep one row per user and item, such as the highest rating or the latest row.",
     )
@@ -198,7 +198,7 @@ def check_train_rows(train: RawTable) -> list[DraftFinding]:
         "note",
         train,
         train.repetitions,
-        message=f"{_REPEATS}; each pair counts once.",
+        message=_REPEATS + "; each pair counts once.",
         treatments=(Treatment("each pair counted once"),),
         fix="None needed if users can interact with an item several times; popularity counts "
         "users, not events.",
@@ -222,13 +222,13 @@ def check_list_rows(lists: RawTable) -> list[DraftFinding]:
         "not-finite-scores", lists, dropped, kept, fix=fix.format("score")
     )
     not_finite_ranks = _not_finite("not-finite-ranks", lists, dropped, fix=fix.format("rank"))
-    users = count_noun(lists.repetitions["user"].n_unique(), "user")
+    users = agree(lists.repetitions["user"].n_unique(), "{n} user{s}")
     repetitions = draft_finding(
         "duplicates-in-lists",
         "error",
         lists,
         lists.repetitions,
-        message=f"rows repeat an item of the same list ({users}).",
+        message=f"rows {{repeat}} an item of the same list ({users}).",
         treatments=(
             Treatment("keep-best"),
             _repair_treatment("keep-worst", lists, duplicates="worst"),
@@ -259,7 +259,7 @@ def _repeated_ranks(lists: RawTable) -> DraftFinding | None:
         "error",
         lists,
         rows.filter(_repeated(["user", "rank"])),
-        message="rows have the same rank as another item of the same user.",
+        message="rows {have} the same rank as another item of the same user.",
         treatments=(
             Treatment(f"equal ranks by {order}"),
             _repair_treatment("equal ranks in reverse", lists, equal_ranks="reverse"),
@@ -278,7 +278,7 @@ def check_catalogue(data: Inputs) -> Iterator[DraftFinding]:
             "duplicates-in-items",
             "error",
             "items",
-            f"{len(repetitions):,} items occur more than once in the catalogue.",
+            f"Items that occur more than once in the catalogue: {len(repetitions):,}.",
             len(repetitions),
             tuple({"item": item} for item in repetitions.head(MAX_EXAMPLES)),
             (Treatment("each item once"),),
@@ -318,8 +318,8 @@ def _outside_catalogue(
         "error",
         table,
         rows,
-        message=f"rows ({count_noun(rows['item'].n_unique(), 'item')}) are not in the catalogue "
-        f"of {items.n_unique():,} items.",
+        message=f"rows ({agree(rows['item'].n_unique(), '{n} item{s}')}) {{are}} not in the "
+        f"catalogue of {items.n_unique():,} items.",
         treatments=(
             Treatment("items added to the catalogue"),
             Treatment(f"rows of {table.where} dropped", lambda data: data.map(restrict)),

@@ -13,11 +13,11 @@ from weft.diagnostics.what_if import (
     DraftFinding,
     Inputs,
     Treatment,
-    count_noun,
     draft_finding,
     drop_absent,
     leave_users_out,
 )
+from weft.errors import agree
 
 
 def is_relevant(threshold: float | None) -> pl.Expr:
@@ -64,7 +64,7 @@ def _zero_ratings(truth: RawTable) -> DraftFinding | None:
         "note",
         truth,
         truth.frame.filter(is_zero),
-        message="rows have the rating 0 and are not relevant.",
+        message="rows {have} the rating 0 and {are} not relevant.",
         treatments=(Treatment("with the rating 1", rate_as_one),),
         fix="None needed if 0 means that the user rejected the item.",
     )
@@ -97,14 +97,13 @@ def _users_without_relevant_items(
     with_relevant = truth.frame.filter(is_relevant(threshold))["user"].unique()
     without = exclude_ids(truth.users, with_relevant)
     other = "zero" if empty_users == "skip" else "skip"
-    outcome = "are skipped" if empty_users == "skip" else "count as 0"
+    outcome = "{are} skipped" if empty_users == "skip" else "{count} as 0"
     return draft_finding(
         "users-without-relevant-items",
         "note" if len(with_relevant) else "warning",
         truth,
         without.to_frame("user"),
-        message=f"{len(without):,} of {len(truth.users):,} users have no relevant item; they "
-        f"{outcome}.",
+        message=f"{{n}} of {len(truth.users):,} users {{have}} no relevant item and {outcome}.",
         treatments=(Treatment(f"empty_users={other!r}", settings={"empty_users": other}),),
         fix="None needed if this is intended; lower the threshold if too many users are skipped.",
     )
@@ -133,8 +132,8 @@ def _train_in_truth(truth: RawTable, train: RawTable) -> DraftFinding | None:
         "warning",
         truth,
         both,
-        message="rows are also in train: the model was trained on them, and if seen items are "
-        "masked, they can never be hits.",
+        message="rows {are} also in train: the model was trained on {them}, and if seen items are "
+        "masked, {they} can never be recommended.",
         treatments=(Treatment("removed from truth", remove),),
         fix="Split again so that no interaction is in both sets, or remove repeated interactions "
         "from the truth.",
@@ -150,8 +149,11 @@ def _cold_items(truth: RawTable, train: RawTable) -> DraftFinding | None:
         "cold-items-in-truth",
         "note",
         "truth",
-        f"{len(cold):,} of {len(truth.items):,} items ({count_noun(len(rows), 'row')}) are not in "
-        "train; most models cannot recommend them.",
+        agree(
+            len(cold),
+            f"{{n}} of {len(truth.items):,} items ({agree(len(rows), '{n} row{s}')}) "
+            "{are} not in train; most models cannot recommend {them}.",
+        ),
         len(cold),
         truth.examples(rows),
         (treatment,),
@@ -166,8 +168,8 @@ def _users_without_train(truth: RawTable, train: RawTable) -> DraftFinding | Non
         "note",
         truth,
         new.to_frame("user"),
-        message=f"{len(new):,} of {len(truth.users):,} users have no rows in train, so the model "
-        "knows nothing about them.",
+        message=f"{{n}} of {len(truth.users):,} users "
+        "{have} no rows in train and {are} unknown to the model.",
         treatments=(leave_users_out("these users", new),),
         fix="None needed if new users are part of the task.",
     )
@@ -225,8 +227,8 @@ def _train_after_truth(truth: RawTable, train: RawTable, severity: str) -> Draft
         severity,
         train,
         late,
-        message="rows are later than the first truth row of their user "
-        f"({count_noun(len(users), 'user')}): the model may have been trained on the future of "
+        message="rows {are} later than the first truth row of {their} user "
+        f"({agree(len(users), '{n} user{s}')}): the model may have been trained on the future of "
         "its test users.",
         treatments=(leave_users_out("these users", users),),
         fix="Split the interactions of each user by time, or report that the split is random.",
@@ -242,7 +244,7 @@ def _overlap_in_time(truth: RawTable, train: RawTable) -> DraftFinding | None:
         "note",
         train,
         train.frame.filter(pl.col("timestamp") > first),
-        message="rows are later than the first row of the truth, so train contains the future of "
+        message="rows {are} later than the first row of the truth, so train contains the future of "
         f"other users. {len(later):,} of {truth.rows:,} truth rows are later than all of train.",
         treatments=(
             Treatment(

@@ -13,7 +13,7 @@ from weft.data.evaluation_inputs import EvaluationInputs
 from weft.data.side_inputs import Kinds
 from weft.diagnostics.check_report import Effect, Finding
 from weft.diagnostics.reading import RawTable
-from weft.errors import MetricError, WeftError
+from weft.errors import MetricError, WeftError, agree
 from weft.evaluation.prepared import PreparedEvaluation
 from weft.evaluation.result import Result
 from weft.evaluation.settings import EvaluationSettings
@@ -189,15 +189,24 @@ def draft_finding(
     """Return a finding with one row of `found` for each occurrence, or None if there are none.
 
     `found` are rows of the table with their number `row`, or other columns to show as examples,
-    such as a user and a length. For rows of the table, the message is "3 of 24 {message}".
+    such as a user and a length. The message is a template of `agree` about their number; for rows
+    of the table, it begins with "3 of 24".
     """
     if not len(found):
         return None
     if "row" in found.columns:
-        message = f"{len(found):,} of {table.rows:,} {message}"
+        message = f"{{n}} of {table.rows:,} {message}"
     examples = table.examples(found)
     return DraftFinding(
-        kind, severity, table.where, message, len(found), examples, treatments, fix, remark
+        kind,
+        severity,
+        table.where,
+        agree(len(found), message),
+        len(found),
+        examples,
+        treatments,
+        fix,
+        remark,
     )
 
 
@@ -263,11 +272,6 @@ class EffectEvaluator:
             for metric, name in names.items()
             if metric in self._values
         }
-
-
-def count_noun(count: int, noun: str) -> str:
-    """Return a count with its noun: `1 user`, `2 users`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def join_words(parts: list[str]) -> str:

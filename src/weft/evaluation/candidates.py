@@ -17,7 +17,7 @@ from weft.data.evaluation_inputs import EvaluationInputs
 from weft.data.interactions import hash_rows
 from weft.data.readers.files import is_file, read_table
 from weft.data.sources import Model
-from weft.errors import SettingError, UnknownParameter, check_int, did_you_mean, setting_ref
+from weft.errors import SettingError, UnknownParameter, agree, check_int, did_you_mean, setting_ref
 from weft.evaluation.setting_rules import split_candidates
 from weft.evaluation.settings import EvaluationSettings
 from weft.ranking.negative_sampling import (
@@ -197,17 +197,24 @@ class CandidateProvider:
                 f"candidates{other}"
             )
         if few := counts["users_with_few_negatives"]:
-            yield (
-                f"{few:,} users have fewer than {settings.num_negatives:,} items to draw from; "
-                "all of them are used"
+            yield agree(
+                few,
+                "{n} user{s} {have} fewer than {wanted:,} items to draw from; all of these items "
+                "are used",
+                wanted=settings.num_negatives,
             )
         if without := counts["users_without_candidates"]:
-            rest = "nothing" if settings.strategy == "full" else "their relevant items only"
-            yield f"{without:,} users have no candidates: their rankings contain {rest}"
+            ranking = "an empty ranking"
+            if settings.strategy == "sampled":
+                ranking = "a ranking of the relevant items only"
+            yield agree(
+                without, "{n} user{s} {have} no candidates and {are} evaluated with " + ranking
+            )
         if unlisted := counts["candidates_not_listed"]:
-            yield (
-                f"{unlisted:,} of {counts['candidates']:,} candidates are in no list; they count "
-                "as not recommended"
+            yield agree(
+                unlisted,
+                "{n} of {total:,} candidates {are} in no list; {they} {count} as not recommended",
+                total=counts["candidates"],
             )
 
     def describe(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from weft.data.sources import ListSource
+from weft.errors import agree
 from weft.evaluation.metric_set import MetricSet
 from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.coverage import DuplicateRate, ValidRate
@@ -19,19 +20,36 @@ def list_notes(
     """Yield the notes about recommendation lists: their order, gaps, repeated and seen items."""
     yield from _order_notes(source)
     if gaps := counts.get("lists_with_rank_gaps"):
-        yield f"{gaps:,} lists have gaps in their ranks; the items below a gap move up"
+        yield agree(gaps, "{n} list{s} {have} gaps in {their} ranks; the items below a gap move up")
     if dropped := counts.get("duplicates_dropped"):
-        yield f"{dropped:,} rows repeat an item of their list; its best position is kept"
-    empty = "their positions count as misses"
+        yield agree(
+            dropped, "{n} row{s} {repeat} an item of {their} list; its best position is kept"
+        )
     if unknown := counts.get("unknown_in_lists"):
-        yield f"{unknown:,} recommended items are not in the catalogue; {empty}"
+        yield agree(
+            unknown,
+            "{n} recommended item{s} {are} not in the catalogue; {their} position{s} {count} as "
+            "{misses}",
+            misses=_misses(unknown),
+        )
     if repeated := counts.get("repeated_in_lists"):
-        yield f"{repeated:,} recommended items repeat an earlier item of their list; {empty}"
+        yield agree(
+            repeated,
+            "{n} recommended item{s} {repeat} an earlier item of {their} list; {their} position{s} "
+            "{count} as {misses}",
+            misses=_misses(repeated),
+        )
     yield from _validity_notes(settings, metric_set)
     if seen := counts.get("seen_in_lists"):
         is_masked = settings.mask_seen is True
-        outcome = "are removed" if is_masked else "are kept; mask_seen=True removes them"
-        yield f"{seen:,} recommended items are in their user's train and {outcome}"
+        outcome = "removed" if is_masked else "kept; mask_seen=True removes {them}"
+        yield agree(
+            seen, "{n} recommended item{s} {are} in {their} user's train and {are} " + outcome
+        )
+
+
+def _misses(number: int) -> str:
+    return "a miss" if number == 1 else "misses"
 
 
 def _order_notes(source: ListSource) -> Iterator[str]:

@@ -14,6 +14,7 @@ from weft._input_kinds import InputKind, UserLabels
 from weft.data import Features, Train
 from weft.data.dataset import EvaluationData
 from weft.data.sources import ListSource
+from weft.errors import agree
 from weft.evaluation.bootstrap import BootstrapInterval
 from weft.evaluation.candidates import CandidateProvider
 from weft.evaluation.counts import items_without, unknown_items, users_without
@@ -38,13 +39,14 @@ Counts = Mapping[str, int]
 _ESTIMATED = ("corrected", "combined")
 # By form of an input, what items or users without a value have, or count as.
 _LACKS = {
-    "interactions": "have no train interaction",
-    "label": "have no label in {name} and are in no {group}",
-    "features": "have no feature in {name}",
-    "number": "have no number in {name} and count as {missing}",
-    "vector": "have no vector in {name} and count as {missing}",
-    "list": "have no list in {name}",
+    "interactions": "{have} no train interaction",
+    "label": "{have} no label in {name} and {are} in no {group}",
+    "features": "{have} no feature in {name}",
+    "number": "{have} no number in {name} and {count} as {missing}",
+    "vector": "{have} no vector in {name} and {count} as {missing}",
+    "list": "{have} no list in {name}",
 }
+_REPEATED_ROWS = " {n} repeated (user, item) row{s}; each pair is counted once"
 _SHOWN_CELLS, _SHOWN_NAMES = 3, 4
 _POINTER_TO_SUMS = "Metrics derived from weft.SummedMetric or weft.UserAverageMetric have them"
 
@@ -61,13 +63,15 @@ def input_notes(
         yield from file.notes
     yield from dataset.notes
     if others := counts.get("candidates_unmatched"):
-        yield f"{others:,} rows of candidates belong to users that are not evaluated"
+        yield agree(others, "{n} row{s} of candidates {belong} to users that are not evaluated")
     if repeated := counts.get("candidates_repeated"):
-        yield f"candidates contain {repeated:,} repeated (user, item) rows; each is counted once"
+        yield agree(repeated, "candidates contain" + _REPEATED_ROWS)
     if (missing := counts.get("users_without_source")) and settings.missing_lists == "skip":
         kind = "scores" if dataset.lists is None else "list"
-        yield (
-            f"{missing:,} users of the truth have no {kind} and are excluded (missing_lists='skip')"
+        yield agree(
+            missing,
+            "{n} user{s} of the truth {have} no {kind} and {are} excluded (missing_lists='skip')",
+            kind=kind,
         )
     if isinstance(dataset.source, ListSource):
         yield from list_notes(dataset.source, settings, counts, metric_set)
@@ -95,15 +99,16 @@ def _candidate_notes(candidates: CandidateProvider, metric_set: MetricSet) -> It
 
 def _train_notes(counts: Counts) -> Iterator[str]:
     if common := counts.get("truth_in_train"):
-        rows = f"{common:,} of {counts['truth_interactions']:,} rows of the truth"
-        yield (
-            f"{rows} are also in train: a model may have learned them in training. weft check "
-            "lists them"
+        yield agree(
+            common,
+            "{n} of {total:,} rows of the truth {are} also in train: a model may have learned "
+            "{them} in training. weft check lists {them}",
+            total=counts["truth_interactions"],
         )
     if repeated := counts.get("train_repetitions"):
-        yield f"train contains {repeated:,} repeated (user, item) rows; each is counted once"
+        yield agree(repeated, "train contains" + _REPEATED_ROWS)
     if unmatched := counts.get("train_rows_unmatched"):
-        yield f"{unmatched:,} rows of train belong to users that are not evaluated"
+        yield agree(unmatched, "{n} row{s} of train {belong} to users that are not evaluated")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -131,31 +136,37 @@ def state_notes(
 
 
 def _user_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) -> Iterator[str]:
-    users = f"of {counts['users']:,} users"
-    left_out = "are excluded from the means over evaluated users"
+    left_out = "{are} excluded from the means over evaluated users"
+    of_users = "{n} of {total:,} users "
+    total = counts["users"]
     if counts["evaluated_users"] == 0 and evaluator.settings.empty_users == "skip":
         yield "no user has a relevant item: every mean over evaluated users is undefined"
     if empty := counts["users_without_relevant"]:
-        effect = "count as 0" if evaluator.settings.empty_users == "zero" else left_out
-        yield f"{empty:,} {users} have no relevant item and {effect}"
+        effect = "{count} as 0" if evaluator.settings.empty_users == "zero" else left_out
+        yield agree(empty, of_users + "{have} no relevant item and " + effect, total=total)
     unknown = counts["users_without_truth"]
     if unknown and evaluator.settings.extra_users == "skip":
-        yield (
-            f"{unknown:,} users have no interaction in the truth and are excluded from all metrics "
-            "(extra_users='skip')"
+        yield agree(
+            unknown,
+            "{n} user{s} {have} no interaction in the truth and {are} excluded from all metrics "
+            "(extra_users='skip')",
         )
     elif unknown:
-        yield f"{unknown:,} {users} are not in the truth and {left_out}"
+        yield agree(unknown, of_users + "{are} not in the truth and " + left_out, total=total)
     if missing := counts["missing_users"]:
-        lack = "scores and are evaluated with an empty list"
+        lack = "scores and {are} evaluated with an empty list"
         if state.has_lists:
-            lack = "list and are evaluated with an empty one"
-        yield f"{missing:,} users of the truth have no {lack}"
+            lack = "list and {are} evaluated with an empty one"
+        yield agree(missing, "{n} user{s} of the truth {have} no " + lack)
     if repeated := counts.get("repeated_users"):
-        effect = "are counted again (repeated_users='drop' excludes them)"
+        effect = "counted again (repeated_users='drop' excludes such rows)"
         if evaluator.drops_repeats:
-            effect = f"are excluded{_describe_kept_repeats(evaluator)}"
-        yield f"{repeated:,} rows repeat users of earlier rows and {effect}"
+            effect = f"excluded{_describe_kept_repeats(evaluator)}"
+        yield agree(
+            repeated,
+            "{n} row{s} {repeat} users of earlier rows and {are} {effect}",
+            effect=effect,
+        )
 
 
 def _describe_kept_repeats(evaluator: Evaluator) -> str:
@@ -194,17 +205,22 @@ def _own_state_notes(evaluator: Evaluator) -> Iterator[str]:
 
 
 def _list_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) -> Iterator[str]:
-    relevant = f"of {counts['relevant_items']:,} relevant items"
+    of_items = "{n} of {total:,} relevant items "
+    total = counts["relevant_items"]
     if seen := counts["relevant_seen"]:
-        yield (
-            f"{seen:,} {relevant} are masked because they are in train; they remain relevant, but "
-            "cannot be hits"
+        yield agree(
+            seen,
+            of_items + "{are} masked because {they} {are} in train; {they} {remain} relevant, but "
+            "cannot be recommended",
+            total=total,
         )
     if (unreachable := counts["relevant_not_offered"]) > 0:
         reason = "no finite score"
         if state.has_candidates:
             reason = "not among the candidates, or without a finite score"
-        yield f"{unreachable:,} {relevant} cannot be recommended ({reason})"
+        yield agree(
+            unreachable, of_items + "cannot be recommended ({reason})", total=total, reason=reason
+        )
     yield from _cutoff_notes(evaluator, counts)
 
 
@@ -215,23 +231,22 @@ def _cutoff_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
     if short:
         (first, users), *others = short.items()
         more = "".join(f", {number:,} fewer than {k}" for k, number in others)
-        yield f"{users:,} users have fewer than {first} recommended items{more}"
+        yield agree(users, "{n} user{s} {have} fewer than ") + f"{first} recommended items{more}"
     tied = {k: counts[f"ties@{k}"] for k in cutoffs if counts[f"ties@{k}"]}
     if tied:
         (first, users), *others = tied.items()
         more = "".join(f", {number:,} at {k} and {k + 1}" for k, number in others)
         yield (
-            f"{users:,} users have equal scores at positions {first} and {first + 1}{more}: the "
-            f"tie rule {evaluator.rule.name!r} decides which items are in the top "
-            f"{first if not others else 'k'}"
+            agree(users, "{n} user{s} {have} equal scores ")
+            + f"at positions {first} and {first + 1}{more}: the tie rule {evaluator.rule.name!r} "
+            f"decides which items are in the top {first if not others else 'k'}"
         )
 
 
 def _label_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
-    users = f"of {counts['users']:,} users"
     yield from slice_notes(evaluator, counts)
     yield from _unused_notes(evaluator)
-    yield from _lack_notes(evaluator, counts, users, "user")
+    yield from _lack_notes(evaluator, counts, "user")
     kinds: dict[str, InputKind] = {**evaluator.kinds}
     given = {name: evaluator.inputs[name] for name in kinds}
     for name, groups in evaluator.metric_set.slices.items():
@@ -239,18 +254,26 @@ def _label_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
     for name, value in given.items():
         if not isinstance(value, Train) and value.num_unknown:
             form = "label" if kinds[name].form == "features" else kinds[name].form
-            yield (f"{value.num_unknown:,} {form}s of {name} belong to unknown {kinds[name].axis}s")
+            yield agree(
+                value.num_unknown,
+                "{n} {form}{s} of {name} {belong} to unknown {axis}s",
+                form=form,
+                name=name,
+                axis=kinds[name].axis,
+            )
         if unknown := counts.get(unknown_items(name)):
-            yield (
-                f"{unknown:,} items in the lists of {name} are not in the catalogue of this "
-                "evaluation; they keep their positions, but match no recommended item"
+            yield agree(
+                unknown,
+                "{n} item{s} in the lists of {name} {are} not in the catalogue of this evaluation "
+                "and {match} no recommended item; {their} position{s} {are} kept",
+                name=name,
             )
         if isinstance(value, Features):
             yield from value.notes
-    yield from _lack_notes(evaluator, counts, f"of {counts['items']:,} items", "item")
+    yield from _lack_notes(evaluator, counts, "item")
 
 
-def _lack_notes(evaluator: Evaluator, counts: Counts, of: str, axis: str) -> Iterator[str]:
+def _lack_notes(evaluator: Evaluator, counts: Counts, axis: str) -> Iterator[str]:
     """Say how many users or items have no value in the inputs that metrics read."""
     for name, kind in evaluator.kinds.items():
         own_axis = "user" if kind.axis == "user" else "item"
@@ -258,8 +281,15 @@ def _lack_notes(evaluator: Evaluator, counts: Counts, of: str, axis: str) -> Ite
         if own_axis == axis and name in evaluator.metric_set.needs and counts.get(count):
             group = "group" if axis == "user" else "cluster"
             missing = f"{getattr(kind, 'missing', 0):g}".replace("nan", "NaN")
-            lack = _LACKS[kind.form].format(name=name, group=group, missing=missing)
-            yield f"{counts[count]:,} {of} {lack}"
+            yield agree(
+                counts[count],
+                "{n} of {total:,} {axis}s " + _LACKS[kind.form],
+                total=counts[f"{axis}s"],
+                axis=axis,
+                name=name,
+                group=group,
+                missing=missing,
+            )
 
 
 def _unused_notes(evaluator: Evaluator) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from weft.errors import agree
 from weft.evaluation.counts import LARGE_RATING
 from weft.evaluation.metric_set import MetricSet
 
@@ -20,9 +21,13 @@ def large_rating_notes(metric_set: MetricSet, counts: Mapping[str, int]) -> Iter
     gains = metric_set.gains
     if names := [name for gain in gains if gain != "linear" for name in gains[gain]]:
         yield (
-            f"warning: {counts['large_ratings']:,} ratings of relevant items are above "
-            f"{LARGE_RATING}. With the gain 2^r - 1 of {', '.join(names)}, the highest rating of a "
-            "user outweighs all others. If the ratings are counts, ignore them with the setting "
+            agree(
+                counts["large_ratings"],
+                "warning: {n} rating{s} of relevant items {are} above {limit}. ",
+                limit=LARGE_RATING,
+            )
+            + f"With the gain 2^r - 1 of {', '.join(names)}, the highest rating of a user "
+            "outweighs all others. If the ratings are counts, ignore them with the setting "
             "implicit, or use gain=binary or gain=linear"
         )
 

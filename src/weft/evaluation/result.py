@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.data.pandas_frames import to_pandas
-from weft.errors import SettingError, check_path, did_you_mean, escape_controls
+from weft.errors import SettingError, agree, check_path, did_you_mean, escape_controls
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.metric_value import BOOTSTRAP_COLUMNS, SKILL_COLUMNS, MetricValue, nan_to_none
 from weft.evaluation.report_mixin import ReportMixin
@@ -321,8 +321,9 @@ class Result(ReportMixin, Mapping[str, float]):
             ).rstrip()
             for row in rows
         ]
-        users, items = (self.counts.get(name, 0) for name in ("evaluated_users", "items"))
-        head = f"{self.name}: {users:,} evaluated users, {items:,} items"
+        users = agree(self.counts.get("evaluated_users", 0), "{n} evaluated user{s}")
+        items = agree(self.counts.get("items", 0), "{n} item{s}")
+        head = f"{self.name}: {users}, {items}"
         return escape_controls("\n".join([head, *lines, *(f"- {note}" for note in self.notes)]))
 
     def _repr_html_(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from weft.data.truth_groups import LabelGroups
+from weft.errors import agree
 from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.base.formulas import UserMeanMetric
 
@@ -19,9 +20,12 @@ def target_notes(settings: EvaluationSettings, counts: Counts) -> Iterator[str]:
     """Yield how many interactions of the truth do not count because of `targets`."""
     if left_out := counts.get("truth_outside_targets"):
         relation = "in" if settings.targets == "new" else "not in"
-        yield (
-            f"{left_out:,} interactions of the truth are {relation} their user's train and are not "
-            f"counted (targets={settings.targets!r})"
+        yield agree(
+            left_out,
+            "{n} interaction{s} of the truth {are} {relation} {their} user's train and {are} not "
+            "counted (targets={targets!r})",
+            relation=relation,
+            targets=settings.targets,
         )
 
 
@@ -32,9 +36,12 @@ def slice_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
         yield "the slices are empty: no metric of this run has a value per user"
     for name in metric_set.slices:
         if outside := counts[f"users_outside_{name}"]:
-            yield (
-                f"{outside:,} of {counts['users']:,} users have no label in the slice {name!r} and "
-                "belong to no group"
+            yield agree(
+                outside,
+                "{n} of {total:,} users {have} no label in the slice {name!r} and {belong} to no "
+                "group",
+                total=counts["users"],
+                name=name,
             )
     if metric_set.item_slices:
         yield from _item_slice_notes(evaluator, counts)
@@ -52,14 +59,17 @@ def _item_slice_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
         )
     for name, groups in metric_set.item_slices.items():
         if outside := counts[f"relevant_outside_{name}"]:
-            yield (
-                f"{outside:,} of {counts['relevant_items']:,} relevant items are in no group of "
-                f"the item slice {name!r}"
+            yield agree(
+                outside,
+                "{n} of {total:,} relevant items {are} in no group of the item slice {name!r}",
+                total=counts["relevant_items"],
+                name=name,
             )
         if isinstance(groups, LabelGroups) and groups.labels.num_unknown:
-            yield (
-                f"{groups.labels.num_unknown:,} labels of the item slice {name!r} belong to "
-                "unknown items"
+            yield agree(
+                groups.labels.num_unknown,
+                "{n} label{s} of the item slice {name!r} {belong} to unknown items",
+                name=name,
             )
 
 

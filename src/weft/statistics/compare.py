@@ -74,7 +74,7 @@ def compare(
         Adjustment of the p-values of a family of tests: `"holm"` (default), `"bonferroni"`, `"fdr"`
         or `"none"`. Confidence intervals are adjusted in the same way.
     family
-        Tests with p-values that are corrected jointly. Tests without a p-value, such as for
+        Tests with p-values that are adjusted jointly. Tests without a p-value, such as for
         models that agree for every user, belong to no family.
 
         - `"metric"` (default): all pairs of models on one metric, under one test.

@@ -108,9 +108,9 @@ def _describe_correction_of(comparison: Comparison, test: str) -> str:
 def describe_correction(comparison: Comparison, row: Mapping[str, Any]) -> str:
     """Return how the p-value of a row was adjusted and over which tests, as the end of a clause."""
     if comparison.correction == "none":
-        return ", not corrected for the number of tests"
+        return ", not adjusted for the number of tests"
     if row["family_size"] < 2:
-        return f", not corrected: {_FAMILY_TEXTS[comparison.family][1]}"
+        return f", not adjusted: {_FAMILY_TEXTS[comparison.family][1]}"
     members = _MEMBER_TEXTS[comparison.family].format(row["family_size"])
     return f" after {CORRECTION_NAMES[comparison.correction]} over {members}"
 

@@ -23,7 +23,7 @@ from weft.data.readers.roles import ID_ROLES, is_number_role
 from weft.data.readers.row_errors import check_lines, check_rows, iter_locations
 from weft.data.readers.text_files import read_text
 from weft.data.readers.typed_files import read_typed
-from weft.errors import InputError, plain_text
+from weft.errors import InputError, agree, plain_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -174,7 +174,8 @@ def _notes(layout: FileLayout, columns: Mapping[str, pl.Series], file: File) -> 
         yield f"{file.path.name} has no header: its columns are read as {', '.join(columns)}"
     ratings = columns.get("rating") if layout.trec == "qrels" else None
     if ratings is not None and (negative := int((ratings < 0).sum())):
-        yield f"{file.path.name}: {negative:,} negative judgements count as 0, as in trec_eval"
+        judgements = agree(negative, "{n} negative judgement{s} {count} as 0, as in trec_eval")
+        yield f"{file.path.name}: {judgements}"
 
 
 def _read_columns(

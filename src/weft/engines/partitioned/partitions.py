@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from weft.data import Vocabulary
 from weft.data.readers.files import File, FileTable
-from weft.errors import InputError, WeftError
+from weft.errors import InputError, WeftError, agree
 
 if TYPE_CHECKING:
     import polars as pl
@@ -231,5 +231,6 @@ def _missing_id(frame: pl.DataFrame, kind: str, where: str) -> InputError:
         for row in missing.head(_MAX_EXAMPLES).iter_rows(named=True)
     )
     return InputError(
-        f"{where} has no {kind} id in {len(missing):,} rows:\n{examples}\nEvery row needs one."
+        f"{where} has no {kind} id in {agree(len(missing), '{n} row{s}')}:\n{examples}\nEvery row "
+        "needs one."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError, setting_ref
+from weft.errors import InputError, agree, setting_ref
 from weft.evaluation.splitting.assignment import sort_rows
 from weft.evaluation.splitting.split_input import SplitInput
 from weft.evaluation.splitting.split_rows import SplitRows
@@ -31,9 +31,10 @@ def find_repetitions(rows: SplitRows, settings: SplitSettings, data: SplitInput)
     is_dropped[dropped[is_repeated]] = True
     if settings.duplicates == "error" and is_dropped.any():
         where = data.describe_rows(np.flatnonzero(is_dropped).tolist())
+        repeated = agree(int(is_dropped.sum()), "{n} row{s} that {repeat}")
         raise InputError(
-            f"{data.where} has {int(is_dropped.sum()):,} rows that repeat the user and the item "
-            f"of another row: {where}. Keep one of them, {setting_ref('duplicates', 'first')} or "
+            f"{data.where} has {repeated} the user and the item of another row: {where}. "
+            f"Keep one of them, {setting_ref('duplicates', 'first')} or "
             f"{setting_ref('duplicates', 'last')}, or all, {setting_ref('duplicates', 'keep')} "
             "(weft.evaluate raises an error for repetitions within a part)."
         )

@@ -20,7 +20,7 @@ from weft.batch.topk import TopK
 from weft.data import DeviceColumn, Train
 from weft.data.numbers import Numbers
 from weft.data.popularity import NO_TRAIN, check_ratio
-from weft.errors import InputError, SettingError, check_float, setting_ref
+from weft.errors import InputError, SettingError, agree, check_float, setting_ref
 from weft.metrics.accumulators import Accumulator, UserMeanSums, UserSums
 from weft.metrics.accuracy.base import AccuracyMetric
 from weft.metrics.base.metric import Bounds
@@ -165,7 +165,7 @@ def _check_probabilities(propensities: Tensor) -> None:
     outside = propensities[(propensities < 0) | (propensities > 1)]
     if len(outside):
         raise InputError(
-            f"propensities has {len(outside):,} values outside [0, 1], such as "
+            f"propensities has {agree(len(outside), '{n} value{s}')} outside [0, 1], such as "
             f"{float(outside[0]):g}; expected the probability that each item is observed. Divide "
             "values on another scale by their maximum."
         )

@@ -9,9 +9,10 @@ from typing import Any, Literal
 import altair as alt
 import numpy as np
 
+from weft.errors import agree
 from weft.report.charts import marks
 from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
-from weft.report.charts.phrases import count_users, short_number, short_percent
+from weft.report.charts.phrases import short_number, short_percent
 from weft.report.charts.theme import EQUAL, INK, MUTED, PAPER
 from weft.report.charts.user_differences import (
     UserDifferences,
@@ -197,7 +198,7 @@ def _describe(one: UserDifferences, remark: str) -> str:
     interval = "" if low == "undefined" else f" (grey band: 95% interval {low} to {high}{remark})"
     return (
         f"Histogram of the difference in {one.value.name} ({one.subtraction}) of each user, for "
-        f"{count_users(total)}. {one.right} is {one.adjective} for {right}, {one.left} for {left}; "
-        f"{ties} are equal and not in the histogram. The solid line is the mean difference, {mean}"
-        f"{interval}.{outer}"
+        f"{agree(total, '{n} user{s}')}. {one.right} is {one.adjective} for {right}, "
+        f"{one.left} for {left}; {ties} are equal and not in the histogram. The solid line "
+        f"is the mean difference, {mean}{interval}.{outer}"
     )

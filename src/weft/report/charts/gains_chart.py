@@ -10,11 +10,11 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from weft.errors import MissingInput
+from weft.errors import MissingInput, agree
 from weft.evaluation.result import Result
 from weft.report.charts import marks
 from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
-from weft.report.charts.phrases import count_users, describe_omitted, short_number
+from weft.report.charts.phrases import describe_omitted, short_number
 from weft.report.charts.theme import INK, MUTED, display_name
 from weft.report.charts.user_differences import (
     UserDifferences,
@@ -273,7 +273,7 @@ def _describe(one: UserDifferences, means: list[_GroupMean]) -> str:
     for mean in means:
         name = f"{mean.group.section}: {display_name(mean.group.label)}"
         number = short_number(mean.mean, "+")
-        texts.append((mean.mean, f"{number} ({name}, {count_users(mean.users)})"))
+        texts.append((mean.mean, f"{number} ({name}, {agree(mean.users, '{n} user{s}')})"))
     return (
         f"Mean difference in {one.value.name} ({one.subtraction}) of each user group, with 95% "
         f"intervals as lines. Highest: {max(texts)[1]}; lowest: {min(texts)[1]}."

@@ -65,11 +65,6 @@ def describe_intervals(values: Iterable[MetricValue], mark: str) -> str:
     return f", with 95% intervals as {mark}" if has_intervals else ""
 
 
-def count_users(count: int) -> str:
-    """Return a number of users in words."""
-    return "1 user" if count == 1 else f"{count:,} users"
-
-
 def list_names(names: Sequence[str]) -> str:
     """Return the names for a sentence, the first ones if there are many."""
     if len(names) <= _NUM_LISTED:

@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from weft.errors import MissingInput
+from weft.errors import MissingInput, agree
 from weft.evaluation.metric_value import MetricValue
 from weft.report.charts import marks, selection
 from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
@@ -20,7 +20,6 @@ from weft.report.charts.heatmap import (
 )
 from weft.report.charts.phrases import (
     common_format,
-    count_users,
     describe_omitted,
     direction_suffix,
 )
@@ -60,7 +59,9 @@ def slices(context: ReportContext, canvas: Canvas, metric: str | None = None) ->
     select = SelectBox("metric", "Metric", [*titles.values()])
     groups, omitted = _largest_groups(found.users)
     labels, places = marks.section_labels(groups)
-    users = {place: count_users(found.users[group]) for group, place in zip(groups, places)}
+    users = {
+        place: agree(found.users[group], "{n} user{s}") for group, place in zip(groups, places)
+    }
     labels = [label | {"users": users.get(label["row"], "")} for label in labels]
     models = [model for model in context.models if model in found.models]
     rows, table = [], []
