@@ -5,8 +5,8 @@ each user), in a full ranking of `num_items` items, a number for all users or on
 sampled evaluation ranks the relevant items among `num_negatives` others, which are drawn uniformly:
 without replacement, or with (`replacement=True`), as in Krichene and Rendle (2020), doi
 10.1145/3394486.3403226. Metrics are given by name and computed by their own formulas. Metrics that
-are sums over the relevant items of a user are supported: AUC, GAUC, HitRate, MAP, MAR, MRR, nDCG,
-nDCGRendle2020, Precision and Recall.
+are sums over the relevant items of a user are supported: AUC, GAUC, DCG, HitRate, MAP, MAR, MRR,
+NCRR, nDCG, nDCGRendle2020, Precision, RBP, Recall, and RPrecision with a cut-off.
 """
 
 from weft.evaluation.candidates import draw

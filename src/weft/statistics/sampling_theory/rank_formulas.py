@@ -50,8 +50,8 @@ class RankFormulas:
             ):
                 raise SettingError(
                     f"{spec} cannot be computed from ranks; choose a metric that is a sum over the "
-                    "relevant items of a user: AUC, GAUC, HitRate, MAP, MAR, MRR, nDCG, Precision "
-                    "or Recall."
+                    "relevant items of a user, such as AUC, GAUC, HitRate, MAP, MAR, MRR, nDCG, "
+                    "Precision or Recall."
                 )
             formulas[spec] = formula
         return cls(formulas)
