@@ -193,16 +193,33 @@ def test_pages_show_aliases():
 
 def test_pages_name_the_parameters_in_which_tools_differ():
     rows = [
-        ToolDefinition("weft", "X(a=1)@5"),
-        ToolDefinition("one", "X(a=1, b=list)@5"),
-        ToolDefinition("two", "X(a=2, b=list)@5"),
+        ToolDefinition("weft", "ILD(distance=category)@5"),  # the default is the cosine
+        ToolDefinition("one", "ILD(distance=category, users=evaluated)@5"),
+        ToolDefinition("two", "ILD(distance=jaccard, users=evaluated)@5"),
         ToolDefinition("three", "", reason="it has another definition"),
     ]
-    assert differing_parameters(rows) == {"b": {"list": ["one", "two"]}, "a": {"2": ["two"]}}
+    assert differing_parameters(rows) == {
+        "distance": {"category": ["one"], "jaccard": ["two"]},
+        "users": {"evaluated": ["one", "two"]},
+    }
     page = PAGES["metrics/MAP.md"]
     assert "`normalizer=hits` in torchmetrics; `normalizer=list` in lenskit." in page
     assert "Unless they are excluded, the tools use" in PAGES["metrics/HitRate.md"]
     assert "define it differently." in PAGES["metrics/LAUC.md"]
+    assert "utopia_points=[1, 1]` in" not in PAGES["metrics/EucDistance.md"]  # of the example
+
+
+def test_tools_keep_their_parameters_on_the_example():
+    assert "`distance=jaccard` in recpack" in PAGES["metrics/ILD.md"]
+    assert "| `recpack` | `ILD(distance=jaccard, users=evaluated)@5` |" in PAGES["metrics/ILD.md"]
+    row = next(row for row in PAGES["metrics/ERR.md"].splitlines() if "`ir_measures` |" in row)
+    assert "max_grade=4.0" in row
+    assert row.endswith("| error |")  # of ratings up to 5
+
+
+def test_metrics_of_given_metrics_need_their_inputs():
+    assert "| needs | the inputs of its metrics |" in PAGES["metrics/Hypervolume.md"]
+    assert "| needs | scores and truth only |" in PAGES["metrics/F1.md"]
 
 
 def test_references_are_linked():
@@ -211,6 +228,7 @@ def test_references_are_linked():
         in (PAGES["metrics/MAP.md"])
     )
     assert "(https://doi.org/10.1002/%28SICI%291097" in PAGES["metrics/NDPM.md"]
+    assert "(https://doi.org/10.1007/s10791-011-9167-7); Clarke" in PAGES["metrics/ERR_IA.md"]
 
 
 def test_links_are_not_broken():

@@ -127,6 +127,7 @@ def test_aliases_of_a_metric():
         ["MPR", "percentile ranking"],
         ["MR", "average rank", "rank"],
     )
+    assert aliases.metric_aliases("Precision") == (["P", "Prec", "TopHit"], ["SetP"])
     assert aliases.metric_aliases("Judged") == ([], [])
 
 

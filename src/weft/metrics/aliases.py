@@ -53,6 +53,11 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     "IPS hit rate": ("IPSRecall", "SNIPSRecall"),
     "fairness": ("REO", "RSP", "UserMADRanking", "ItemMADRanking", "BiasDisparityBD"),
 }
+# Aliases with a definition other than the default one of the metric, or of a wider meaning.
+_NOT_SYNONYMS = frozenset(
+    {"SetP", "SetF", "SDCG", "calibrated recall", "rank-biased entropy", "ListGini", "ExposureGini"}
+    | {"distributional coverage", "new items", "unseen items"}
+)
 # What tools put before and after such names: LinkPredMAP (PyG), RetrievalMAP (torchmetrics),
 # map_at_k (recommenders), PrecisionTopK (evidently), NDCGK (RecPack), ndcg_score (scikit-learn),
 # map_cut (trec_eval).
@@ -89,9 +94,11 @@ def aliased_metrics(name: str, known: Iterable[str]) -> list[str]:
 
 
 def metric_aliases(metric: str) -> tuple[list[str], list[str]]:
-    """Return the aliases that stand for one metric alone, and those that it shares with others."""
+    """Return the aliases that are other names of the metric, and those that only lead to it."""
     matches = {alias: names for alias, names in _ALIASES.items() if metric in names}
-    own = [alias for alias, names in matches.items() if len(names) == 1]
+    own = [
+        alias for alias, names in matches.items() if len(names) == 1 and alias not in _NOT_SYNONYMS
+    ]
     return own, [alias for alias in matches if alias not in own]
 
 

@@ -342,7 +342,7 @@ class DuplicateRate(_PositionShare):
     Edge cases: a list shorter than k is divided by its own length; empty lists are left out; the
     value is 0 for scores and if `duplicates="keep-best"` has removed repeated items.
 
-    Example: one of four items occurs twice; scores rank each item once.
+    Example: one of four positions repeats an item; scores rank each item once.
 
     >>> import torch, weft
     >>> lists, truth = {"ann": ["tea", "rye", "tea", "fig"]}, {"ann": ["rye"]}

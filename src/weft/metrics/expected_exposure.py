@@ -112,10 +112,10 @@ class ExpectedExposureLoss(_ExpectedExposure):
         weight, p: As in AWRF.
 
     Use: ExpectedExposureLoss answers how far the attention that items get is from giving equally
-    relevant items the same attention. Use it for stochastic rankers and to compare models on the
-    same users. With one fixed list per user it mostly follows accuracy, since no list can share
-    attention equally; nDCG is easier to read then. For groups of items rather than single items,
-    use AWRF.
+    relevant items the same attention. It was designed for stochastic rankers, of which the exposure
+    is the mean over several lists of a user. Weft evaluates one list per user: the value mostly
+    follows accuracy, since no single list can share attention equally, and nDCG is easier to read.
+    For groups of items rather than single items, use AWRF.
 
     Related: ExpectedExposureRelevance, ExpectedExposureDisparity, AWRF, nDCG.
 

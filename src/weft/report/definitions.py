@@ -9,11 +9,11 @@ import math
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from weft.errors import SettingError, UnknownMetric
+from weft.errors import InputError, SettingError, UnknownMetric
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
 from weft.metrics.aliases import aliased_metrics
@@ -42,6 +42,7 @@ REFERENCE = {user: [1, 2, 6, 9, 11] for user in LISTS}  # the lists of another m
 GROUPS = {"u1": "F", "u2": "M", "u3": "F", "u4": "M"}
 CLUSTERS = {item: "film" if item <= 6 else "series" for item in range(1, 13)}
 FEATURES = {item: ["drama", "comedy", "horror"][: item % 3 + 1] for item in range(1, 13)}
+SCORES_AND_TRUTH = "scores and truth only"
 _SAMPLING_TEXTS = {
     "corrected": "an estimator corrects the value to that among all items",
     "unbiased": "unbiased without a correction",
@@ -223,6 +224,13 @@ def needed_inputs(metric: type[BaseMetric]) -> list[str]:
     return missing_inputs(metric, frozenset())
 
 
+def combined_inputs(metric: type[BaseMetric]) -> str:
+    """Return a text instead of the needed inputs if the name must give the metrics to combine."""
+    names = metric_parameters(metric).get("metric_names")
+    is_required = names is not None and names.default is inspect.Parameter.empty
+    return "the inputs of its metrics" if is_required else ""
+
+
 def missing_inputs(metric: type[BaseMetric], given: Set[str]) -> list[str]:
     """Return the inputs that a run with the `given` ones lacks for the metric, without sizes."""
     built = prototype(default_spec(metric))
@@ -240,7 +248,7 @@ def list_facts(metric: type[BaseMetric]) -> Iterator[tuple[str, str]]:
     yield "family", metric.family
     yield "better", direction(metric)
     yield "range", value_range(metric)
-    yield "needs", ", ".join(needed_inputs(metric)) or "scores and truth only"
+    yield "needs", combined_inputs(metric) or ", ".join(needed_inputs(metric)) or SCORES_AND_TRUTH
     yield "sampled", sampling_text(metric)
     if related := describe(metric).related:
         yield "related", ", ".join(related)
@@ -316,7 +324,9 @@ def compare_definitions(metric: type[BaseMetric]) -> list[ToolDefinition]:
     rows = [ToolDefinition("weft", str(own), *_evaluate_example(own, None))]
     for tool, definition in tool_definitions(metric.__name__).items():
         if isinstance(definition, MetricSpec):
-            spec = prototype(apply_profile(own, PROFILES[tool])).spec
+            tool_parameters = dict(definition.params)  # take precedence over those of the example
+            shared = tuple(item for item in own.params if item[0] not in tool_parameters)
+            spec = prototype(apply_profile(replace(own, params=shared), PROFILES[tool])).spec
             rows.append(ToolDefinition(tool, str(spec), *_evaluate_example(spec, tool)))
         else:
             rows.append(ToolDefinition(tool, "", reason=definition))
@@ -325,7 +335,9 @@ def compare_definitions(metric: type[BaseMetric]) -> list[ToolDefinition]:
 
 @cache
 def _evaluate_example(spec: MetricSpec, tool: str | None) -> tuple[str, str]:
-    """Return the values of a metric on the example, with ratings of 1 and of 1 to 5, as text."""
+    """Return the values of a metric on the example, with ratings of 1 and of 1 to 5, as text.
+
+    A value is "error" if ratings are higher than the definition accepts."""
     import torch
 
     users, items = list(LISTS), list(CLUSTERS)
@@ -344,11 +356,14 @@ def _evaluate_example(spec: MetricSpec, tool: str | None) -> tuple[str, str]:
         "mask_seen": False,
         "profile": tool,
     }
-    binary, graded = (
-        _format_values(evaluate(scores, truth, metrics=[spec], **inputs))
-        for truth in (LIKED, RATED)
-    )
-    return binary, graded
+
+    def evaluate_truth(truth: Any) -> str:
+        try:
+            return _format_values(evaluate(scores, truth, metrics=[spec], **inputs))
+        except InputError:
+            return "error"
+
+    return evaluate_truth(LIKED), evaluate_truth(RATED)
 
 
 def _format_values(result: Result) -> str:
@@ -360,11 +375,16 @@ def _format_values(result: Result) -> str:
 
 
 def differing_parameters(rows: Sequence[ToolDefinition]) -> dict[str, dict[str, list[str]]]:
-    """Return the tools by parameter and value, where parameters differ from those of Weft.
+    """Return the tools by parameter and value, where parameters differ from Weft's defaults.
 
+    Parameters without a default are compared with those of the example.
     `rows` are those of `compare_definitions`. An example is
     `{"normalizer": {"relevant": ["trec_eval", "ranx"]}}`."""
-    own = dict(parse_name(rows[0].name).params)
+    example = parse_name(rows[0].name)
+    parameters = metric_parameters(find_metric(example.name))
+    defaults = {key: one.default for key, one in parameters.items()}
+    required = {key for key, default in defaults.items() if default is inspect.Parameter.empty}
+    own = defaults | {key: value for key, value in example.params if key in required}
     tools: dict[str, dict[str, list[str]]] = {}
     for row in rows[1:]:
         for parameter, value in parse_name(row.name).params if row.name else ():

@@ -86,7 +86,7 @@ def _index_row(metric: type[BaseMetric]) -> tuple[str, ...]:
         f"[{definitions.title(metric)}]({metric.__name__}.md)",
         definitions.describe(metric).summary,
         definitions.direction(metric),
-        ", ".join(inputs) or "-",
+        definitions.combined_inputs(metric) or ", ".join(inputs) or "-",
     )
 
 
@@ -139,7 +139,12 @@ def _properties(metric: type[BaseMetric]) -> Iterator[str]:
         ("family", metric.family),
         ("better", definitions.direction(metric)),
         ("range", definitions.value_range(metric)),
-        ("needs", ", ".join(inputs) or "scores and truth only"),
+        (
+            "needs",
+            definitions.combined_inputs(metric)
+            or ", ".join(inputs)
+            or definitions.SCORES_AND_TRUTH,
+        ),
         ("[sampled negatives](../concepts/sampling-bias.md)", definitions.sampling_text(metric)),
         ("undefined if", metric.undefined),
         ("reference", _link_dois(metric.reference)),
@@ -150,7 +155,7 @@ def _properties(metric: type[BaseMetric]) -> Iterator[str]:
 def _link_dois(reference: str) -> str:
     """Return a reference with each DOI as a link."""
     return re.sub(
-        r"\bdoi (10\.\S+)",
+        r"\bdoi (10\.\S+[^\s;])",
         lambda found: f"[doi {found[1]}](https://doi.org/{quote(found[1], safe='/:;')})",
         reference,
     )
@@ -184,8 +189,11 @@ def _other_tools(metric: type[BaseMetric]) -> Iterator[str]:
         return
     yield from (_differences(rows), "")
     yield (
-        "The table shows the values on the [example lists](README.md#example-lists), once with all "
-        "ratings equal to 1 and once with ratings from 1 to 5."
+        "The table shows the values that Weft computes with the "
+        "[profile](../reference/profiles.md) of each tool on the "
+        "[example lists](README.md#example-lists), once with all ratings equal to 1 and once with "
+        "ratings from 1 to 5. The notes on a profile name the cases in which the tool itself gives "
+        "another value."
     )
     yield ""
     cells = []
@@ -223,7 +231,8 @@ _NOTATION = (
     (
         "$C_u$",
         "the candidates of the user: the items that can be recommended, that is, items with a "
-        "score that are not masked as seen in train",
+        "score or, if the model gives lists, all items of the catalogue, unless they are masked as "
+        "seen in train",
     ),
     ("$k$", "the cut-off: the number of positions that are evaluated"),
     (
@@ -313,7 +322,8 @@ def _example_lists() -> Iterator[str]:
         "The metric pages compare the definitions of tools on the lists of four users, with items "
         f"1 to 12 and k = {definitions.K}. The lists are small enough to be checked by hand, and "
         "chosen so that the definitions give different values. Scores fall from 1 by 0.2 per "
-        "position, and no item is masked. The ratings are those of the table, or all equal to 1."
+        "position. Items outside of a list have no score, so that they are not candidates, and no "
+        "item is masked. The ratings are those of the table, or all equal to 1."
     )
     yield ""
     rows = []

@@ -64,9 +64,9 @@ class PopularityLift(SummedTopKMetric):
 
     Use: PopularityLift answers whether a model amplifies the users' own taste for popular items.
     Use it with `user_groups` to compare groups, for example users of niche and of mainstream items.
-    It is the fairer question than ARP if users themselves prefer popular items. Differences between
-    users can cancel out in the total, and the value does not depend on relevance: report accuracy
-    by group next to it.
+    If users themselves prefer popular items, it is a better measure of bias than ARP. Differences
+    between users can cancel out in the total, and the value does not depend on relevance: report
+    accuracy by group next to it.
 
     Related: ARP, PopularityQuantile, BiasDisparityBD, Calibration, UserMADRanking.
 

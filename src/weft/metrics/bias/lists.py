@@ -129,9 +129,9 @@ class APLT(ACLT):
 
     Use: APLT answers which part of the recommendations goes to items outside the mainstream. Use it
     as the standard measure of long-tail exposure, and compare it with the tail's share of the train
-    interactions, 1 - `pop_ratio`. The value depends on where the tail begins, so report
-    `pop_ratio`; ARP and PopularityQuantile need no border. Tail items need not be relevant: PopREO
-    covers that.
+    interactions, which is at most 1 - `pop_ratio`. The value depends on where the tail begins, so
+    report `pop_ratio`; ARP and PopularityQuantile need no border. Tail items need not be relevant:
+    PopREO covers that.
 
     Related: ACLT, ARP, PopularityQuantile, PopREO, Gini.
 

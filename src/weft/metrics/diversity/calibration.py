@@ -82,7 +82,7 @@ class Calibration(UserAverageTopKMetric):
     is_exposure_metric = True
     reads_history = True
     bounds: Bounds = (0.0, None)
-    undefined = "no user has a feature both in train and in the list"
+    undefined = "no user has items with features both in train and in the list"
     reference = "Steck (2018), Calibrated recommendations, doi 10.1145/3240323.3240372"
 
     def __init__(

@@ -114,10 +114,10 @@ class Gini(_Spread):
         users: As in ItemCoverage.
 
     Use: Gini answers how concentrated recommendations are on few items. Use it to monitor whether a
-    model favours bestsellers, next to ItemCoverage. In large catalogues all values are close to 1,
-    since few items fit into k positions, so compare models at the same k and catalogue. It does not
-    tell which items are favoured: use ARP or APLT for popularity and AWRF or RSP for groups of
-    items.
+    model favours bestsellers, next to ItemCoverage. All values are close to 1 if the lists have far
+    fewer positions in total than the catalogue has items, so compare models on the same users, k
+    and catalogue. It does not tell which items are favoured: use ARP or APLT for popularity and
+    AWRF or RSP for groups of items.
 
     Related: ShannonEntropy, ItemCoverage, ARP, APLT, Personalization.
 
@@ -304,9 +304,9 @@ class Personalization(_Spread):
         users: As in ItemCoverage.
 
     Use: Personalization answers whether users get different recommendations. Use it to find models
-    that recommend the same popular items to everyone. Random lists are perfectly personalized, so
-    report it next to accuracy. It compares lists with each other: for differences within a list use
-    ILD, and for the spread over the catalogue Gini.
+    that recommend the same popular items to everyone. Random lists from a large catalogue have a
+    value close to 1, so report it next to accuracy. It compares lists with each other: for
+    differences within a list use ILD, and for the spread over the catalogue Gini.
 
     Related: Gini, ItemCoverage, ShannonEntropy, ILD, Intersection.
 

@@ -102,7 +102,7 @@ class ILD(_IntraList):
     Use: ILD answers how different the items of a list are from each other. Use it to see whether
     lists are monotonous, with vectors or categories that reflect what users perceive. Do not use
     the vectors of the evaluated model itself: its lists are similar by construction. Random lists
-    are the most diverse, so report accuracy next to it; alpha_nDCG combines both.
+    are diverse, too, so report accuracy next to it; alpha_nDCG combines both.
 
     Related: ILS, CategoryEntropy, CategoryDiversity, alpha_nDCG, Personalization.
 

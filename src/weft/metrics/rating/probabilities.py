@@ -167,7 +167,7 @@ class LogLoss(PooledMetric, _ProbabilityMetric):
     (`candidates="listed"`).
 
     Example: the logits 0 and ln 3 are probabilities of 1/2 and 3/4. Ratings of 4 and above are
-    relevant, so the first label is 0 and the second 1: (ln 2 + ln 4/3) / 2.
+    relevant, so the first label is 0 and the second 1: (ln 2 + ln(4/3)) / 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.LogLoss(relevance_threshold=4)
@@ -230,7 +230,7 @@ class NE(_ProbabilityMetric):
     an error; undefined if all interactions are relevant, or none is.
 
     Example: the logits 0 and ln 3 are probabilities of 1/2 and 3/4. Ratings of 4 and above are
-    relevant, so q is 1/2: (ln 2 + ln 4/3) / 2 / ln 2.
+    relevant, so q is 1/2: (ln 2 + ln(4/3)) / 2 / ln 2.
 
     >>> import torch, weft
     >>> metric = weft.metrics.NE(relevance_threshold=4)
