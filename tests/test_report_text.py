@@ -560,6 +560,8 @@ def test_rounding_keeps_p_values_on_their_side_of_alpha():
         and digits.percent(0.0001) == "less than 0.1%"
     )
     assert digits.percent(0.0999) == "10%" and digits.percent(2.5) == "250%"
+    shares = (0.605, 0.145, 0.0049, 1.0)  # charts round 60.5 and 14.5 up
+    assert [digits.whole_percent(share) for share in shares] == [61, 15, 0, 100]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -672,7 +674,7 @@ def test_notes_and_counts():
     )
     assert words.notes(ReportContext.from_result(one))[-1] == one.notes[-1]
     assert words.notes(ReportContext.from_result(comparison))[-2].startswith(
-        "not compared, because it has no value per user: Gini"
+        "not compared, because they have no value per user: Gini"
     )
     counts = dict(
         words.counts(

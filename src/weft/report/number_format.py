@@ -83,7 +83,12 @@ def percent(share: float) -> str:
     amount = 100 * share
     if amount < 0.1:
         return "less than 0.1%"
-    return f"{amount:,.0f}%" if amount >= 9.95 else f"{amount:.2g}%"
+    return f"{whole_percent(share):,}%" if amount >= 9.95 else f"{amount:.2g}%"
+
+
+def whole_percent(share: float) -> int:
+    """Return a share in whole percent, rounded half up, as Vega rounds in charts."""
+    return math.floor(round(100 * share, 9) + 0.5)
 
 
 def _magnitude(value: float) -> int:

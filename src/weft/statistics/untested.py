@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from weft.errors import SettingError, setting_ref
+from weft.errors import SettingError, agree, setting_ref
 from weft.evaluation.result import Result
 from weft.metrics.names import split_labels
 
@@ -41,13 +41,17 @@ def describe_untested(results: Mapping[str, Result], tested: Collection[str]) ->
             (missing if is_missing else without_values)[split_labels(name)[0]] = None
     notes = []
     if missing:
-        notes.append(f"not compared, because not every model has it: {', '.join(missing)}")
+        note = agree(len(missing), "not compared, because not every model has {them}: ")
+        notes.append(note + ", ".join(missing))
     if without_values:
-        note = f"not compared, because it has no value per user: {', '.join(without_values)}"
+        count = len(without_values)
+        note = agree(count, "not compared, because {they} {have} no value per user: ")
+        note += ", ".join(without_values)
         if _find_model_without_resamples(results) is not None:
-            note += (
-                ". To compare it, evaluate all models with bootstrap=1000 (--bootstrap 1000), "
-                "then compare again"
+            note += agree(
+                count,
+                ". To compare {them}, evaluate all models with bootstrap=1000 (--bootstrap 1000), "
+                "then compare again",
             )
         notes.append(note)
     return notes

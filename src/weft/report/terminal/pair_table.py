@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from weft.report.number_format import common_places, probability, with_places
+from weft.report.number_format import common_places, probability, whole_percent, with_places
 from weft.report.terminal.bars import BarSymbols, draw_bar
 from weft.report.terminal.console_text import empty_table, fold_name, pad_left
 from weft.report.terminal.value_grid import (
@@ -219,9 +219,11 @@ def _user_cells(rows: Sequence[Row]) -> list[Text]:
     """Return the percentages of users with a higher, equal and lower value of the first model."""
     cells = []
     for row in rows:
-        shares = [100 * row[name] for name in ("wins", "ties", "losses")]
+        shares = [row[name] for name in ("wins", "ties", "losses")]
         is_known = not any(map(math.isnan, shares))
-        cells.append(Text("/".join(f"{share:.0f}" for share in shares) + "%" if is_known else "-"))
+        cells.append(
+            Text("/".join(str(whole_percent(share)) for share in shares) + "%" if is_known else "-")
+        )
     return cells
 
 
