@@ -121,7 +121,11 @@ RECBOLE = Profile(
         "APLT": "TailPercentage of RecBole takes the tail from the items with train interactions; "
         "the closest definition, APLT(tail_ratio=0.1), takes it from all items",
     },
-    notes=("RecBole evaluates only users with test items.",),
+    notes=(
+        "RecBole evaluates only users with test items.",
+        "RecBole counts its padding as an item in ItemCoverage and Gini; to get the values of a "
+        "run, add an item such as [PAD] to the catalogue.",
+    ),
 )
 
 LENSKIT = Profile(
