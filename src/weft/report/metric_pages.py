@@ -322,7 +322,7 @@ def _example_lists() -> Iterator[str]:
         "The metric pages compare the definitions of tools on the lists of four users, with items "
         f"1 to 12 and k = {definitions.K}. The lists are small enough to be checked by hand, and "
         "chosen so that the definitions give different values. Scores fall from 1 by 0.2 per "
-        "position. Items outside of a list have no score, so that they are not candidates, and no "
+        "position. Items outside a list have no score, so that they are not candidates, and no "
         "item is masked. The ratings are those of the table, or all equal to 1."
     )
     yield ""
