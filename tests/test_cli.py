@@ -1657,6 +1657,9 @@ def test_slices_of_columns_of_one_file(folder, call):
     assert set(groups) == {"drink", "grain"}
     done = call(*BRIEF, "--slice", "gender=users.csv:sex", cwd=folder, code=2)
     assert "has no column 'sex'" in done.stderr
+    for rule in ("activity=quantile(4)", "age=quantile(4) of users.csv:age"):
+        done = call(*BRIEF, "--slice", rule, cwd=folder, code=2)
+        assert "Did you mean 'quantiles'?" in done.stderr
 
 
 @pytest.fixture

@@ -632,6 +632,10 @@ MISTAKES = [
         "one integer of at least 2",
     ),
     (
+        "evaluation: {slices: {activity: quantile(4)}}",
+        "1:33: evaluation.slices.activity: slices['activity'] has 'quantile(4)'",
+    ),
+    (
         "evaluation: {slices: {activty: quantiles(4)}}",
         "1:32: evaluation.slices.activty: slices['activty'] is 'quantiles(4)', but 'activty' is "
         "not a known number of users.",

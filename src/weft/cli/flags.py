@@ -42,7 +42,7 @@ _TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".inter", ".run", ".gz", ".zst", ".bz2
 _SUFFIXES = re.compile(
     rf"(?:{'|'.join(map(re.escape, (*_TEXT_SUFFIXES, *_BINARY_SUFFIXES)))})+\Z", re.IGNORECASE
 )
-_SLICE = re.compile(r"((?:quantiles|bins)\s*\([^()]*\))(?:\s+of\s+(.+))?", re.IGNORECASE)
+_SLICE = re.compile(r"(\w+\s*\([^()]*\))(?:\s+of\s+(.+))?")
 
 
 # --------------------------------------------------------------------------------------------------

@@ -34,6 +34,8 @@ from weft.metrics.names import MetricSpec
 SLICES = {"slices": "user_groups", "item_slices": "item_clusters"}
 # The name of a rule or of an input, with or without arguments: no path, which has a suffix.
 ITEM_RULE = re.compile(r"\s*\w+\s*(?:\([^()]*\)\s*)?")
+# A rule with arguments, even a misspelled one, whose error names the rules.
+_USER_RULE = re.compile(r"\s*(?:(?:quantiles|bins)\b.*|\w+\s*\([^()]*\)\s*)", re.IGNORECASE)
 _TESTS = {
     "paired_t_test": "paired_t",
     "wilcoxon_test": "wilcoxon",
@@ -203,7 +205,7 @@ class SliceSettings(Section):
     @model_validator(mode="before")
     @classmethod
     def _from_short_form(cls, value: Any) -> Any:
-        if isinstance(value, str) and re.match(r"\s*(quantiles|bins)\b", value, re.IGNORECASE):
+        if isinstance(value, str) and _USER_RULE.fullmatch(value):
             return {"by": value}
         if isinstance(value, (str, Path)) or (isinstance(value, Mapping) and "path" in value):
             value = {"of": value}
