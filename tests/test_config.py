@@ -1312,8 +1312,8 @@ def test_rejects_modules_that_cannot_be_imported(folder, registered):
         "5]\n  metrics: [Mine@3]",
     )
     expected = [
-        "2:20: evaluation.custom_modules[0]: there is no module 'nowhere' in the folder of the "
-        "YAML file",
+        "2:20: evaluation.custom_modules[0]: there is no module 'nowhere' in the folder "
+        f"{str(folder.resolve())!r} or among the installed packages",
         f"2:29: evaluation.custom_modules[1]: there is no file '{folder / 'no.py'}'",
         "cannot be imported: No module named 'not_installed_at_all'. Install the missing module.",
         "cannot be imported: ZeroDivisionError: division by zero (line 2 of ",

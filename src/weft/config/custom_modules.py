@@ -50,8 +50,7 @@ def _import(name: str, folder: Path) -> str:
             return name
     if not path.is_file():
         raise SettingError(
-            f"there is no file {str(path)!r}; expected a Python file, relative to the folder of "
-            "the YAML file, or a module's name."
+            f"there is no file {str(path)!r}; give the path of a .py file, or the name of a module."
         )
     path = path.resolve()
     # The name depends on the path, so that files of the same name are different modules.
@@ -91,8 +90,8 @@ def _explain(name: str, error: BaseException, folder: str) -> str:
     if isinstance(error, ModuleNotFoundError):
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             return (
-                f"there is no module {name!r} in the folder of the YAML file or among the "
-                "installed packages; give the name of a module, or the path of a .py file."
+                f"there is no module {name!r} in the folder {folder!r} or among the installed "
+                "packages; give the name of a module, or the path of a .py file."
             )
         return f"{name} cannot be imported: {error}. Install the missing module."
     line = _name_line(error, folder)
