@@ -526,6 +526,7 @@ def test_model_names_come_from_file_names(folder, call):
         ("parts/als/", "als", "parts/als"),
         ("v1.2.jsonl", "v1.2", "v1.2.jsonl"),
         ("bm25.run", "bm25", "bm25.run"),
+        ("bm25.trec", "bm25", "bm25.trec"),
     ],
 )
 def test_model_names_are_given_or_come_from_the_file(given, name, path):

@@ -38,7 +38,7 @@ _BINARY_SUFFIXES = (
     *(".parquet", ".pq", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc"),
     *MATRIX_SUFFIXES,
 )
-_TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".inter", ".run", ".gz", ".zst", ".bz2", ".xz")
+_TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".inter", ".run", ".trec", ".gz", ".zst", ".bz2", ".xz")
 _SUFFIXES = re.compile(
     rf"(?:{'|'.join(map(re.escape, (*_TEXT_SUFFIXES, *_BINARY_SUFFIXES)))})+\Z", re.IGNORECASE
 )
