@@ -87,7 +87,7 @@ def test_text_ids_arrive_as_lists():
 def test_wrong_answers_are_named():
     with pytest.raises(InputError, match=r"for 143 pairs.*shape \[2, 2\].*\[143\]"):
         evaluate(weft.PairwiseModel(lambda users, items: torch.zeros(2, 2)))
-    with pytest.raises(InputError, match="PairwiseModel got a int"):
+    with pytest.raises(InputError, match="PairwiseModel got an int"):
         weft.PairwiseModel(3)
     with pytest.raises(InputError, match=re.escape("give their ids with items=")):
         weft.evaluate(weft.PairwiseModel(Pairs()), TRUTH, metrics=METRICS)

@@ -631,7 +631,7 @@ MISTAKES = {
     ),
     "no tensor": (
         lambda: define(__init__=declare(hits=UserSum(lambda lists: 3))),
-        "returned a int; expected a tensor",
+        "returned an int; expected a tensor",
     ),
     "no function": (lambda: UserSum("hits"), "UserSum got 'hits'; expected a method"),
     "no number": (lambda: ItemSums("hits", len), "ItemSums got num_items"),

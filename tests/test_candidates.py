@@ -631,7 +631,7 @@ def test_evaluator_rejects_wrong_candidates():
         (items.float(), "items has the type torch.float32; expected integer item numbers"),
         (items + 1, "items has 4; item numbers range from 0 to 3"),
         (items - 2, "items has -2; item numbers range from 0 to 3"),
-        (torch.zeros(2, 2, dtype=torch.int64), "items has the same item twice in a row"),
+        (torch.zeros(2, 2, dtype=torch.int64), "a row of items has the same item twice"),
     ):
         with pytest.raises(InputError, match=message):
             evaluator.update(preds, [[0], [1]], items=wrong)
@@ -654,7 +654,7 @@ def test_evaluator_rejects_wrong_candidates():
         ({"candidates": "clod"}, SettingError, "and there is no such file.*Did you mean 'cold'"),
         ({"candidates": None}, SettingError, "candidates=None is not known"),
         ({"candidates": "nowhere.csv"}, InputError, "nowhere.csv"),
-        ({"candidates": 3}, InputError, "candidates is a int; expected a path"),
+        ({"candidates": 3}, InputError, "candidates is an int; expected a path"),
         (
             {"candidates": {0: [9]}},
             InputError,
@@ -742,4 +742,4 @@ def test_candidates_extend_the_catalogue_of_lists():
     )
     assert result.counts["items"] == 3 and result["MRR@1"] == 1 and result["LAUC@1"] == 1
     assert result.counts["candidates_not_listed"] == 1
-    assert any("1 of 2 candidates are in no list" in note for note in result.notes)
+    assert any("1 of 2 candidates is in no list" in note for note in result.notes)

@@ -740,7 +740,7 @@ def test_finds_ties():
     assert (
         finding.count == 2
         and "2 of 6 lists" in finding.message
-        and "1 of them at the cut-off 3" in finding.message
+        and "equal scores at the cut-off 3: 1" in finding.message
     )
     assert treatments(finding) == ["ties='pessimistic'", "ties='optimistic'"]
     for rule in ("pessimistic", "optimistic"):

@@ -22,6 +22,8 @@ from weft.errors import (
     UnknownMetric,
     UnknownParameter,
     WeftError,
+    check_int,
+    describe_type,
 )
 from weft.metrics.names import MetricSpec
 from weft.metrics.registry import all_metrics
@@ -82,7 +84,7 @@ SCORE_ERRORS = [
         "NaN",
         lambda: evaluate(scores(math.nan)),
         InputError,
-        ["NaN", "row 1, column 1", "1 of the 2 rows", "finite"],
+        ["NaN", "row 1, column 1", "1 of 2 rows of this batch has", "finite"],
     ),
     (
         "NaN float16",
@@ -136,7 +138,7 @@ SCORE_ERRORS = [
         [r"shape \[1, 2, 3\]", r"\[users, items\]"],
     ),
     ("a list", lambda: evaluate([[0.1, 0.2]]), InputError, ["list", "tensor or array"]),
-    ("nothing", lambda: evaluate(None), InputError, ["NoneType", "expected scores"]),
+    ("nothing", lambda: evaluate(None), InputError, ["None", "expected scores"]),
     (
         "a pandas frame",
         lambda: evaluate(pd.DataFrame({"score": [1.0]})),
@@ -181,7 +183,7 @@ SCORE_ERRORS = [
         "no answer",
         lambda: evaluate(lambda users: None),
         InputError,
-        ["model's answer is a NoneType", "tensor"],
+        ["model's answer is None", "tensor"],
     ),
     (
         "too few rows",
@@ -490,7 +492,7 @@ TRUTH_ERRORS = [
     ),
     ("a path", two("test.csv"), InputError, ["truth .test.csv.: there is no such file"]),
     ("a list", two([[0], [2]]), InputError, ["truth is a list", "{user: {item: rating}}"]),
-    ("nothing", two(None), InputError, ["truth is a NoneType", "frame"]),
+    ("nothing", two(None), InputError, ["truth is None", "frame"]),
     ("a polars series", two(pl.Series([1])), InputError, ["truth is a Series", "frame"]),
     ("a pandas series", two(pd.Series([1])), InputError, ["truth is a Series", "frame"]),
     ("an expression", two(pl.col("a")), InputError, ["truth is a(n)? Expr", "frame"]),
@@ -622,7 +624,7 @@ ID_ERRORS = [
         "too few users",
         two(TRUTH, users=[1]),
         InputError,
-        ["users= has 1 ids", "2 rows", "one id for each"],
+        ["users= has 1 id,", "2 rows", "one id for each"],
     ),
     (
         "too many items",
@@ -1045,3 +1047,34 @@ def test_errors_share_a_base_class():
     for error in (InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter):
         assert issubclass(error, WeftError) and issubclass(error, ValueError)
     assert issubclass(UnknownParameter, TypeError)
+
+
+@pytest.mark.parametrize(
+    ("value", "described"),
+    [
+        (None, "None"),
+        (3, "an int"),
+        (np.zeros(1), "an ndarray"),
+        (np.uint8(1), "a uint8"),
+        ("", "a str"),
+    ],
+    ids=repr,
+)
+def test_describes_types_with_their_article(value, described):
+    assert describe_type(value) == described
+
+
+@pytest.mark.parametrize(
+    ("setting", "call"),
+    [
+        ("bins", lambda: check_int("ECE got bins", 0)),
+        ("slices", lambda: evaluate(SCORES, slices={"activity": "quantiles(1)"})),
+        ("item_slices", lambda: evaluate(SCORES, item_slices={"old": "head_tail(2)"})),
+        ("results", lambda: weft.compare([1, 2])),
+        ("device", lambda: evaluate(SCORES, device="meta")),
+    ],
+)
+def test_errors_name_the_argument(setting, call):
+    with pytest.raises(SettingError) as caught:
+        call()
+    assert caught.value.setting == setting

@@ -576,7 +576,7 @@ def test_errors_name_lines(tmp_path):
     ):
         weft.evaluate({"a": ["z"]}, truth, metrics="MRR@1")
     with pytest.raises(
-        InputError, match=r"(?s)repeated .user, item. rows.*line 4: user 'a', item 'z'"
+        InputError, match=r"(?s)repeated .user, item. row:.*line 4: user 'a', item 'z'"
     ):
         weft.evaluate({"a": ["z"]}, truth, metrics="MRR@1", relevance_threshold=1)
     folder = tmp_path / "parts"
@@ -1086,7 +1086,7 @@ def test_rejects_unreadable_folders_and_paths(tmp_path):
     (folder / "_SUCCESS").touch()
     refused(folder, "parts.: this is a folder with no file to read")
     (folder / "day=1").mkdir()
-    refused(folder, r"only folders .day=1.; give a pattern: .*parts/\*/\*")
+    refused(folder, r"It has folders .day=1.; to read their files, give .*parts/\*/\*")
     refused(folder / "*.csv", "no such file")
     LISTS[:3].write_csv(folder / "0.csv")
     LISTS[3:].select("item", "user", "score").write_csv(folder / "1.csv")

@@ -49,7 +49,7 @@ def test_every_value_of_an_evaluator_is_nan(bad):
     update(plain, SCORES)
     assert list(result.to_tensors()) == list(plain.compute().to_tensors())
     assert result.counts["invalid_scores"] == 2 and result.counts["users"] == USERS
-    assert result.notes[0] == "every value is NaN: the scores of 2 rows are NaN or +inf"
+    assert result.notes[0] == "every value is NaN: 2 rows have scores that are NaN or +inf"
     assert str(result) and result.settings["nan_scores"] == "nan"
     evaluator.reset()
     update(evaluator, SCORES)

@@ -690,7 +690,7 @@ def test_replay_users_without_ground_truth_count_as_zeros():
     assert result.counts["users_without_relevant"] == 1
     assert note(result, "1 of 2 users has no relevant item and is excluded from the means")
     asked = evaluate([[2.0, 1.0], [2.0, 1.0]], {0: [0], 1: []}, "HitRate", 1, empty_users="zero")
-    assert asked["HitRate@1"] == 0.5 and note(asked, "count as 0")
+    assert asked["HitRate@1"] == 0.5 and note(asked, "counts as 0")
 
 
 def test_rectools_ideal_has_k_relevant_items_even_if_the_user_has_fewer():
@@ -775,7 +775,7 @@ def test_recommenders_and_rectools_do_not_match_ids_of_another_type(case):
 def test_recommenders_recall_changes_with_duplicate_rows(truth):
     # recommenders: a row that is there twice is two relevant items, and recall is 1/2.
     with pytest.raises(
-        InputError, match=r"(?s)1 repeated .user, item. rows.*user '1', item '7'.*drop"
+        InputError, match=r"(?s)1 repeated .user, item. row:.*user '1', item '7'.*drop"
     ):
         evaluate([[1.0, 2.0]] * 2, truth, "Recall", 1, **STRINGS)
 

@@ -425,7 +425,7 @@ def test_rejects_unsupported_settings():
         on_ray.evaluate(SCORES, TRUTH, metrics="nDCG@3")
     with pytest.raises(InputError, match="the class Silent has no method 'score'"):
         on_ray.evaluate(Silent, TRUTH, metrics="nDCG@3")
-    with pytest.raises(InputError, match="cannot evaluate a int"):
+    with pytest.raises(InputError, match="cannot evaluate an int"):
         on_ray.evaluate(3, TRUTH, metrics="nDCG@3")
     with pytest.raises(InputError, match=r"cannot be sent to the workers: .*lock.* as a class"):
         on_ray.evaluate(_locked(), TRUTH, metrics="nDCG@3")

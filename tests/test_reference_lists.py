@@ -331,7 +331,7 @@ def test_lookup_matches_a_search():
         ({"a": ["x"]}, r"reference has .* as item ids, but items= has"),
         ({1: [1]}, r"reference has .* as user ids, but source has"),
         ([[1], [2], [3]], r"reference is a list, but the order of the users is not known"),
-        (3, r"reference is a int; expected recommendation lists: a file, a frame"),
+        (3, r"reference is an int; expected recommendation lists: a file, a frame"),
         (
             pl.DataFrame({"user": ["a"], "score": [1.0]}),
             r"reference is a DataFrame with the columns",

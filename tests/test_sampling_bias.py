@@ -673,7 +673,7 @@ def test_users_with_only_relevant_items():
         ([1.5], {}, r"ranks contain \[1.5\]; ranks are integers of at least 1"),
         ([], {}, "ranks are empty"),
         ({"A": [1]}, {}, "ranks are a dict; give one rank for each user"),
-        (7, {}, "ranks are a int"),
+        (7, {}, "ranks are an int"),
         (
             [1],
             {"num_items": [4, 4]},
@@ -838,8 +838,8 @@ def test_rejects_sampled_ranks_that_no_ranks_explain():
 @pytest.mark.parametrize(
     ("models", "settings", "message"),
     [
-        ({"A": [1]}, {}, "give {name: ranks, ...} of two or more"),
-        ([[1], [2]], {}, "give {name: ranks, ...} of two or more"),
+        ({"A": [1]}, {}, "compares two or more models: give {name: ranks, ...}"),
+        ([[1], [2]], {}, "compares two or more models: give {name: ranks, ...}"),
         ({"A": [1], "B": [1, 2]}, {}, r"different numbers of users: \[1, 2\]"),
         ({"A": [1], "B": [99]}, {}, "the ranks of B contain 99"),
         (
@@ -859,7 +859,7 @@ def test_rejects_wrong_comparisons(models, settings, message):
 @pytest.mark.parametrize(
     ("models", "settings", "message"),
     [
-        ({"A": [1]}, {}, "give {name: ranks, ...} of two or more"),
+        ({"A": [1]}, {}, "compares two or more models: give {name: ranks, ...}"),
         ({"A": [1], "B": [9]}, {}, "the positions of B contain 9"),
         ({"A": [[1, 2]], "B": [[1, 3]]}, {}, "several relevant items per user"),
         ({"A": [1], "B": [2]}, {"num_items": [5]}, "num_items="),

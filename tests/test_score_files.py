@@ -92,7 +92,7 @@ def test_ids_are_given_once():
         evaluate(weft.Scores(SCORES, **IDS), users=USERS)
     with pytest.raises(InputError, match=r"users of weft.Scores has 2 ids.*12 rows"):
         weft.Scores(SCORES, users=["a", "b"])
-    with pytest.raises(InputError, match=r"items of weft.Scores has 1 ids.*20 columns"):
+    with pytest.raises(InputError, match=r"items of weft.Scores has 1 id,.*20 columns"):
         weft.Scores(SCORES, items=["a"])
 
 

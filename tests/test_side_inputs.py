@@ -379,7 +379,7 @@ def test_unused_inputs_are_noted():
 WRONG = {
     "lists": ({"price": [1.0, 2.0]}, r"price has 2 values for 9 items; give one for each"),
     "text": ({"price": {0: "cheap"}}, r"price has 'cheap', a str, which is not a number"),
-    "infinite": ({"price": {0: math.inf}}, r"price has 1 numbers that are not finite"),
+    "infinite": ({"price": {0: math.inf}}, r"price has 1 number that is not finite"),
     "twice": (
         {"price": pl.DataFrame({"item": [0, 0], "price": [1.0, 2.0]})},
         r"price gives more than one value to the same item: 0\. Each item has one",
@@ -397,7 +397,7 @@ WRONG = {
         {"item_vectors": {0: [1, 2], 1: [1]}},
         r"vectors of 1 and 2 numbers; expected the same number",
     ),
-    "nan": ({"item_vectors": {0: [1.0, math.nan]}}, r"1 vectors that are not finite"),
+    "nan": ({"item_vectors": {0: [1.0, math.nan]}}, r"1 vector that is not finite"),
 }
 
 
@@ -704,7 +704,7 @@ def test_partitions_refuse():
             lists, truth, metrics="ListRevenue", top_k=1, inputs={"price": {}, "budget": {"b": 1}}
         )
     inputs = {"item_vectors": {"x": [1.0]}, "taste": np.ones((1, 1))}
-    with pytest.raises(InputError, match=r"taste is a ndarray, but partitioned users have no or"):
+    with pytest.raises(InputError, match=r"taste is an ndarray, but partitioned users have no or"):
         local_engine.evaluate(lists, truth, metrics="Affinity", top_k=1, inputs=inputs)
 
 

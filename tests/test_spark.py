@@ -350,7 +350,7 @@ def test_rejects_unsupported_settings(spark, sent, tmp_path):
     before = spark.sparkContext.statusTracker().getJobIdsForGroup(None)
     assert before
     refused = [
-        (np.zeros((3, 4)), truth, "source is a ndarray; Spark evaluates recommendation lists"),
+        (np.zeros((3, 4)), truth, "source is an ndarray; Spark evaluates recommendation lists"),
         (
             "nowhere",
             truth,

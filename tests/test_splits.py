@@ -264,7 +264,7 @@ def test_equal_timestamps_everywhere():
     assert len(broken.test) == 2
     with pytest.raises(InputError, match="leaves no rows for test"):
         weft.split(make_frame(rows), "user-timeline", test_share=0.4, ties="together")
-    with pytest.raises(InputError, match=r"5 have the last one, 5[.] Give a larger share"):
+    with pytest.raises(InputError, match=r"5 rows have the last one, 5[.] Give a larger share"):
         weft.split(make_frame(rows), "timeline")
 
 

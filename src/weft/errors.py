@@ -97,6 +97,15 @@ def agree(number: int, template: str, **fields: object) -> str:
     return template.format(n=f"{number:,}", s="" if is_one else "s", **words, **fields)
 
 
+def describe_type(value: object) -> str:
+    """Return the type of a value with its article, such as "an int", or "None"."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    article = "an" if name[0] in "AEIOaeio" or name.startswith("ndarray") else "a"
+    return f"{article} {name}"
+
+
 def setting_ref(name: str, value: object = _NO_VALUE) -> str:
     """Return a reference to a setting for use inside the message of a `WeftError`.
 
@@ -259,6 +268,11 @@ def check_choice(parameter: str, value: object, allowed: tuple[str, ...]) -> str
     )
 
 
+def _argument_name(name: str) -> str:
+    """Return the argument that a description such as `F1 got beta` ends with."""
+    return name.rpartition(" ")[2]
+
+
 def check_int(name: str, value: object, *, least: int = 1) -> int:
     """Return `value` as an int of at least `least`; NumPy's integers are accepted.
 
@@ -269,8 +283,10 @@ def check_int(name: str, value: object, *, least: int = 1) -> int:
     except TypeError:
         number = None
     if number is None or isinstance(value, bool) or not least <= number < 2**63:
+        most = " and below 2**63" if number is not None and number >= 2**63 else ""
         raise SettingError(
-            f"{setting_ref(name, value)}; it must be an integer of at least {least}."
+            f"{setting_ref(name, value)}; it must be an integer of at least {least}{most}.",
+            setting=_argument_name(name),
         )
     return number
 
@@ -282,7 +298,11 @@ def check_float(name: str, value: object, *, more: str = "") -> float:
     conditions in its message.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise SettingError(f"{setting_ref(name, value)}; it must be a number{more}.")
+        is_infinite = isinstance(value, numbers.Real) and math.isinf(value)
+        raise SettingError(
+            f"{setting_ref(name, value)}; it must be a {'finite ' * is_infinite}number{more}.",
+            setting=_argument_name(name),
+        )
     number = float(value)
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
@@ -311,7 +331,7 @@ def check_type(name: str, value: object, kind: type, expected: str) -> None:
     """Raise `SettingError` for a value of another type; `expected` describes the right one."""
     if not isinstance(value, kind):
         raise SettingError(
-            f"{name} is a {type(value).__name__}; expected {expected}.", setting=name
+            f"{name} is {describe_type(value)}; expected {expected}.", setting=_argument_name(name)
         )
 
 
@@ -323,7 +343,7 @@ def read_list(name: str, value: object, expected: str) -> list[Any]:
         return list(value)  # type: ignore[call-overload, no-any-return]
     except TypeError:
         raise SettingError(
-            f"{name} is a {type(value).__name__}; expected {expected}.", setting=name
+            f"{name} is {describe_type(value)}; expected {expected}.", setting=name
         ) from None
 
 
@@ -332,7 +352,8 @@ def check_unmasked(data: object, what: str, fix: str) -> None:
     from numpy import ma  # settings are read without NumPy
 
     if isinstance(data, ma.MaskedArray) and ma.is_masked(data):
-        raise InputError(f"{what} is a masked array with {data.mask.sum()} masked values; {fix}.")
+        masked = agree(int(data.mask.sum()), "{n} masked value{s}")
+        raise InputError(f"{what} is a masked array with {masked}; {fix}.")
 
 
 def check_threshold(threshold: object) -> float | None:

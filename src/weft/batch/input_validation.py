@@ -11,7 +11,7 @@ from torch import Tensor
 from weft.data import BatchLists
 from weft.data.devices import DEFERRED_ERRORS, is_host_readable
 from weft.data.tensors import SparseRows
-from weft.errors import InputError, setting_ref
+from weft.errors import InputError, agree, setting_ref
 
 
 class _ValidationCounts:
@@ -83,10 +83,13 @@ class ImmediateValidation(_ValidationCounts):
         column = int(is_invalid.nonzero()[0])
         if items is not None:
             column = int(items[row, column])
+        affected = agree(
+            len(invalid_rows), "{n} of {total:,} rows of this batch {have}", total=len(scores)
+        )
         raise InputError(
             f"the scores contain {'NaN' if is_nan else '+inf'}, first in row {int(users[row])}, "
-            f"column {column} ({len(invalid_rows)} of the {len(scores)} rows of this batch have "
-            "such scores); scores must be finite, or -inf for items that are not candidates."
+            f"column {column} ({affected} such scores); scores must be finite, or -inf "
+            "for items that are not candidates."
         )
 
     def has_invalid(self, scores: Tensor) -> bool:
@@ -106,7 +109,7 @@ class ImmediateValidation(_ValidationCounts):
         items, order = items.sort(dim=1)
         if bool(((items[:, 1:] == items[:, :-1]) & (items[:, 1:] >= 0)).any()):
             raise InputError(
-                "items has the same item twice in a row; each candidate may occur once."
+                "a row of items has the same item twice; each candidate may occur once per row."
             )
         scores = torch.where(items >= 0, scores.gather(1, order), -torch.inf)
         self.check_scores(scores, users, items)

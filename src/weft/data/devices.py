@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.errors import InputError, setting_ref
+from weft.errors import InputError, describe_type, setting_ref
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
@@ -34,7 +34,7 @@ DEFERRED_ERRORS = {
         "remove or repair them, set a threshold, or give another max_grade."
     ),
     "bad_candidates": (
-        "items has invalid item numbers, or the same item twice in a row, or a rating in target "
+        "items has invalid item numbers, or a row with the same item twice, or a rating in target "
         "where items is -1; items are numbered from 0, -1 pads short rows, and each candidate may "
         "occur once."
     ),
@@ -91,7 +91,7 @@ def read_array(data: Any, where: str) -> NDArray[Any]:
         return np.asarray(data)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{where} is a {type(data).__name__} that cannot be converted to an array ({error}); "
+            f"{where} is {describe_type(data)} that cannot be converted to an array ({error}); "
             "give an array, or lists of equal length."
         ) from None
 
@@ -103,7 +103,7 @@ def read_tensor(data: Any, where: str, device: torch.device) -> Tensor:
     except (TypeError, ValueError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
         raise InputError(
-            f"{where} is a {type(data).__name__} that cannot be converted to a tensor ({reason}); "
+            f"{where} is {describe_type(data)} that cannot be converted to a tensor ({reason}); "
             "give a tensor, an array or a list of numbers."
         ) from None
     check_has_data(tensor, where)

@@ -20,7 +20,7 @@ from weft.data.readers.pipes import check_pipes
 from weft.data.recommendations import are_lists
 from weft.data.sources import ListSource, Model, Source
 from weft.data.vocabulary import Vocabulary, distinct_ids
-from weft.errors import InputError, MissingInput, SettingError, setting_ref
+from weft.errors import InputError, MissingInput, SettingError, agree, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
@@ -328,10 +328,10 @@ def _vocabulary(kind: str, ids: Vocabulary | None, size: int | None) -> Vocabula
     if ids is None:
         return None if size is None else Vocabulary.from_size(kind, size)
     if size is not None and ids.size != size:
-        axis = "rows" if kind == "user" else "columns"
+        axis = "row" if kind == "user" else "column"
         raise InputError(
-            f"{setting_ref(f'{kind}s')} has {ids.size} ids, but the scores have {size} "
-            f"{axis}; expected one id for each."
+            f"{setting_ref(f'{kind}s')} has {agree(ids.size, '{n} id{s}')}, but the scores have "
+            f"{agree(size, '{n} {axis}{s}', axis=axis)}; expected one id for each."
         )
     return ids
 

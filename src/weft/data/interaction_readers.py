@@ -15,7 +15,7 @@ from weft.data.precision import find_inexact, inexact_integers
 from weft.data.readers.files import is_file
 from weft.data.readers.role_assignment import ROLES_OF_USE
 from weft.data.row_readers import read_rows
-from weft.errors import InputError, check_unmasked
+from weft.errors import InputError, check_unmasked, describe_type
 
 # Padding of labels that losses of torch and Hugging Face ignore; -1 is padding too.
 IGNORED_ITEM = -100
@@ -56,7 +56,7 @@ def read_unchecked(data: Any, where: str, *, use: str) -> InteractionTable:
         check_unmasked(data, where, "give array.filled(0), where 0 means no interaction")
         return _from_dense(data, where)
     raise InputError(
-        f"{where} is a {type(data).__name__}; expected a path, a polars or pandas frame or Arrow "
+        f"{where} is {describe_type(data)}; expected a path, a polars or pandas frame or Arrow "
         "table (user, item, rating), a scipy or torch sparse matrix, a dense [users, items] "
         "matrix, {user: {item: rating}} or {user: [(item, rating), ...]}."
     )

@@ -311,8 +311,9 @@ class InteractionTable:
             return self
         if self.shape[1] != items.size:
             raise InputError(
-                f"{self.where} is a matrix with {self.shape[1]} columns, but there are "
-                f"{items.size} items; expected one column for each item."
+                f"{self.where} is a matrix with {agree(self.shape[1], '{n} column{s}')}, but "
+                f"{agree(items.size, 'there {are} {n} item{s}')}; expected one column for each "
+                "item."
             )
         all_users = pl.int_range(self.shape[0], dtype=pl.Int64, eager=True)
         ids = items.ids.gather(self.items)
@@ -326,13 +327,15 @@ class InteractionTable:
             expected = (users.size, items.size)
             if self.num_rows not in (None, users.size):
                 raise InputError(
-                    f"{self.where} has {self.num_rows} item numbers, but there are {users.size} "
-                    "users; give one for each, in the order of the scores, -1 or -100 for none."
+                    f"{self.where} has {agree(self.num_rows, '{n} item number{s}')}, but "
+                    f"{agree(users.size, 'there {are} {n} user{s}')}; give one for each, in the "
+                    "order of the scores, -1 or -100 for none."
                 )
             if self.shape != expected:
                 raise InputError(
-                    f"{self.where} is a matrix of shape {list(self.shape)}, but there are "
-                    f"{users.size} users and {items.size} items; expected shape {list(expected)}, "
+                    f"{self.where} is a matrix of shape {list(self.shape)} for "
+                    f"{agree(users.size, '{n} user{s}')} and {agree(items.size, '{n} item{s}')}; "
+                    f"expected shape {list(expected)}, "
                     "rows and columns in the order of the scores."
                 )
             return self.users.to_numpy(), self.items.to_numpy()

@@ -18,7 +18,7 @@ from weft.data.label_readers import check_in_order
 from weft.data.recommendations import ListPolicy, ListTable, are_lists, read_lists
 from weft.data.topk_items import TopKItems
 from weft.data.vocabulary import Vocabulary, distinct_ids
-from weft.errors import InputError
+from weft.errors import InputError, describe_type
 
 Codes = NDArray[np.int64]
 
@@ -214,7 +214,7 @@ def _name_users(data: Any, where: str, users: Vocabulary, num_in_order: int) -> 
     """Return lists in the order of the users under their ids."""
     if not hasattr(data, "__len__") or isinstance(data, (str, bytes)):
         raise InputError(
-            f"{where} is a {type(data).__name__}; expected recommendation lists: a file, a frame "
+            f"{where} is {describe_type(data)}; expected recommendation lists: a file, a frame "
             "(user, item, and score, rank or neither), {user: [items]} or weft.TopKItems."
         )
     check_in_order(len(data), where, users, num_in_order, value="list")

@@ -177,7 +177,8 @@ def _read_ratio(text: str | None, where: str) -> float:
     except (SettingError, ValueError):
         raise SettingError(
             f"{where} is 'head_tail({text})'; expected the share of the train interactions in the "
-            "head, above 0 and at most 1, as in head_tail(0.8)."
+            "head, above 0 and at most 1, as in head_tail(0.8).",
+            setting="item_slices",
         ) from None
 
 

@@ -17,7 +17,15 @@ from weft.data.interaction_readers import read_unchecked
 from weft.data.readers.files import is_file, read_table
 from weft.data.readers.roles import COLUMNS, check_unique_columns, find_column_name
 from weft.data.vocabulary import Vocabulary, id_series
-from weft.errors import InputError, SettingError, check_int, check_unmasked, setting_ref
+from weft.errors import (
+    InputError,
+    SettingError,
+    agree,
+    check_int,
+    check_unmasked,
+    describe_type,
+    setting_ref,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -125,7 +133,7 @@ def _from_sequence(
     labels = list(data) if isinstance(data, tuple) else _to_raw_labels(data)
     if not isinstance(labels, (list, pl.Series)):
         raise InputError(
-            f"{where} is a {type(data).__name__}; expected {{id: label}}, a frame with a column of "
+            f"{where} is {describe_type(data)}; expected {{id: label}}, a frame with a column of "
             "ids and one of labels, or a list."
         )
     check_in_order(len(labels), where, ids, num_in_order, value="label")
@@ -149,7 +157,8 @@ def check_in_order(
         )
     if length != num_in_order:
         raise InputError(
-            f"{where} has {length} {value}s for {num_in_order} {ids.kind}s; give one for each, or "
+            f"{where} has {agree(length, '{n} {value}{s}', value=value)} for "
+            f"{agree(num_in_order, '{n} {kind}{s}', kind=ids.kind)}; give one for each, or "
             f"{{id: {value}}} for some."
         )
 

@@ -15,7 +15,7 @@ from weft.data.label_readers import check_in_order
 from weft.data.readers.files import FileTable
 from weft.data.readers.roles import COLUMNS, find_column_name
 from weft.data.vocabulary import Vocabulary, id_series
-from weft.errors import InputError, check_unmasked
+from weft.errors import InputError, agree, check_unmasked, describe_type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -129,7 +129,7 @@ def _from_sequence(data: Any, form: str, where: str) -> Floats:
     if isinstance(data, (list, tuple)):
         return _from_rows(list(data), form, where)
     if not isinstance(data, (np.ndarray, Tensor)) and not hasattr(data, "__array__"):
-        raise InputError(f"{where} is a {type(data).__name__}; expected {_EXPECTED[form]}.")
+        raise InputError(f"{where} is {describe_type(data)}; expected {_EXPECTED[form]}.")
     check_unmasked(data, where, "give array.filled(nan), where NaN means no value")
     array = read_array(data, where)
     if array.dtype.kind not in "iufb" or array.ndim != (1 if form == "number" else 2):
@@ -169,7 +169,7 @@ def _from_numbers(rows: list[Any], where: str) -> Floats:
     wrong = next((row for row in numbers if not _is_number(row)), None)
     if wrong is not None:
         raise InputError(
-            f"{where} has {wrong!r}, a {type(wrong).__name__}, which is not a number; expected "
+            f"{where} has {wrong!r}, {describe_type(wrong)}, which is not a number; expected "
             f"{_EXPECTED['number']}."
         )
     return np.array([float(row) for row in numbers], dtype=np.float64)
@@ -197,8 +197,9 @@ def _check_finite(values: Floats, where: str, form: str) -> None:
         is_nan = np.isnan(values)
         is_wrong = np.any(is_wrong | is_nan, axis=1) & ~np.all(is_nan, axis=1)
     if is_wrong.any():
-        row = int(np.flatnonzero(is_wrong)[0])
+        row, num_wrong = int(np.flatnonzero(is_wrong)[0]), int(is_wrong.sum())
+        wrong = agree(num_wrong, "{n} {form}{s} that {are}", form=form)
         raise InputError(
-            f"{where} has {int(is_wrong.sum()):,} {form}s that are not finite, the first in row "
-            f"{row}: {values[row]}; remove or repair them."
+            f"{where} has {wrong} not finite, the first in row {row}: {values[row]}; remove or "
+            f"repair {agree(num_wrong, '{them}')}."
         )

@@ -18,7 +18,7 @@ from weft.data.readers.role_assignment import ROLES_OF_USE
 from weft.data.readers.roles import ID_ROLES, check_unique_columns, find_column, find_column_name
 from weft.data.topk_items import TopKItems
 from weft.data.vocabulary import id_series, series_of_ids
-from weft.errors import InputError
+from weft.errors import InputError, describe_type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -135,7 +135,7 @@ def _check_list_columns(frame: Any, columns: list[str], where: str) -> None:
     if find_column_name(columns, "item", where) is None:
         shown = ", ".join(map(repr, columns[:6])) + (", ..." if len(columns) > 6 else "")
         raise InputError(
-            f"{where} is a {type(frame).__name__} with the columns {shown}. Frames are read as "
+            f"{where} is {describe_type(frame)} with the columns {shown}. Frames are read as "
             "recommendation lists: expected the columns 'user', 'item' and optionally 'score' or "
             "'rank'. Give scores with a row per user and a column per item as weft.Scores(frame)."
         )

@@ -24,7 +24,14 @@ from weft.data.popularity import Train
 from weft.data.readers.files import File, is_file, read_table
 from weft.data.sorted_values import SortedArray, SortedValues
 from weft.data.vocabulary import Vocabulary
-from weft.errors import InputError, MissingInput, SettingError, did_you_mean, setting_ref
+from weft.errors import (
+    InputError,
+    MissingInput,
+    SettingError,
+    describe_type,
+    did_you_mean,
+    setting_ref,
+)
 
 BUILT_IN = ("activity", "item_popularity")  # numbers that train gives for every user
 _EXPRESSION = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
@@ -70,20 +77,24 @@ class Cut:
     def parse(cls, text: Any, where: str) -> Cut:
         """Return the rule of `"quantiles(4)"` or `"bins(5, 20)"`; raise `SettingError` if wrong."""
         match = _EXPRESSION.fullmatch(text) if isinstance(text, str) else None
+        setting = where.partition("[")[0]
         kind = match[1].casefold() if match else ""
         if match is None or kind not in _CUTS:
             hint = did_you_mean(kind or str(text), _CUTS)
-            raise SettingError(f"{where} has {text!r};{hint} expected {_EXPECTED}.")
+            raise SettingError(
+                f"{where} has {text!r}.{hint} Expected {_EXPECTED}.", setting=setting
+            )
         try:
             numbers = tuple(float(number) for number in match[2].split(","))
         except ValueError:
             raise SettingError(
                 f"{where} has {text!r}, which contains a value that is not a number; expected "
-                f"{_EXPECTED}."
+                f"{_EXPECTED}.",
+                setting=setting,
             ) from None
         is_valid, expected = _CUTS[kind]
         if not is_valid(numbers):
-            raise SettingError(f"{where} has {text!r}; {expected}.")
+            raise SettingError(f"{where} has {text!r}; {expected}.", setting=setting)
         return cls(kind, numbers)
 
     def find_edges(self, ordered: SortedValues[np.float64]) -> list[float]:
@@ -171,7 +182,7 @@ def parse_slices(slices: Mapping[str, Any] | None, *, has_train: bool) -> tuple[
         return ()
     if not isinstance(slices, Mapping):
         raise SettingError(
-            f"slices is a {type(slices).__name__}; expected "
+            f"slices is {describe_type(slices)}; expected "
             "{name: labels of users, or a rule that groups them}.",
             setting="slices",
         )

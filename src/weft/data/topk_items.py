@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from weft.data.positions import are_positions
 from weft.data.precision import find_inexact, inexact_integers
 from weft.data.vocabulary import Vocabulary
-from weft.errors import InputError, check_unmasked
+from weft.errors import InputError, agree, check_unmasked
 
 if TYPE_CHECKING:
     import polars as pl
@@ -84,8 +84,8 @@ class TopKItems:
         if self._items is not None and (self._codes >= self._items.size).any():
             raise InputError(
                 f"ids of weft.TopKItems has the position {self._codes.max()}, but items has "
-                f"{self._items.size} ids, 0 to {self._items.size - 1}. Remove items if ids "
-                "contains the ids themselves."
+                f"{agree(self._items.size, '{n} id{s}')}; positions range from 0 to "
+                f"{self._items.size - 1}. Remove items if ids contains the ids themselves."
             )
 
     @property
@@ -145,8 +145,8 @@ def _read_scores(data: Any, is_item: NDArray[np.bool_]) -> NDArray[np.float64]:
 def _check_size(num_users: int, num_rows: int) -> None:
     if num_users != num_rows:
         raise InputError(
-            f"users of weft.TopKItems has {num_users} ids, but ids has {num_rows} rows; expected "
-            "one id for each row."
+            f"users of weft.TopKItems has {agree(num_users, '{n} id{s}')}, but ids has "
+            f"{agree(num_rows, '{n} row{s}')}; expected one id for each row."
         )
 
 

@@ -53,16 +53,18 @@ class TimeRule:
         if match is None:
             return None
         parts = [part.strip() for part in match[1].split(",")]
-        unit = parts[0].casefold()
+        unit, setting = parts[0].casefold(), where.partition("[")[0]
         if len(parts) == 1 and unit in _UNITS:
             return cls(unit)
         try:
             starts = tuple(_to_utc(datetime.fromisoformat(part)) for part in parts)
         except ValueError:
             hint = did_you_mean(unit, _UNITS)
-            raise SettingError(f"{where} has {text!r}.{hint} Expected {_EXPECTED}.") from None
+            raise SettingError(
+                f"{where} has {text!r}.{hint} Expected {_EXPECTED}.", setting=setting
+            ) from None
         if any(low >= high for low, high in pairwise(starts)):
-            raise SettingError(f"{where} has {text!r}; expected {_EXPECTED}.")
+            raise SettingError(f"{where} has {text!r}; expected {_EXPECTED}.", setting=setting)
         return cls(None, starts)
 
     def assign(self, times: pl.Series) -> tuple[NDArray[np.int64], tuple[str, ...]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError, check_unmasked, setting_ref
+from weft.errors import InputError, check_unmasked, describe_type, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
@@ -236,7 +236,7 @@ def series_of_ids(ids: Any, kind: str, where: str) -> pl.Series:
         ids = read_array(ids, where)
     if isinstance(ids, (str, bytes, set, frozenset)) or not hasattr(ids, "__iter__"):
         raise InputError(
-            f"{where} is {ids!r}, a {type(ids).__name__}, which has no order; give the {kind} ids "
+            f"{where} is {ids!r}, {describe_type(ids)}, which has no order; give the {kind} ids "
             "as a list or an array."
         )
     check_unmasked(ids, where, "give an id for every element, or array.compressed()")

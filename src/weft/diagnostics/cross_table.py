@@ -155,7 +155,8 @@ def _no_hits(lists: RawTable, truth: RawTable, threshold: float | None) -> Draft
         "no-hits",
         "warning",
         lists.where,
-        f"None of the {len(relevant):,} relevant items is in the list of its user, at any depth.",
+        f"None of the {agree(len(relevant), '{n} relevant item{s}')} is in the list of its user, "
+        "at any depth.",
         len(relevant),
         truth.examples(relevant),
         (),

@@ -17,6 +17,7 @@ from weft.diagnostics.what_if import (
     drop_absent,
     join_words,
 )
+from weft.errors import agree
 
 
 def check_unreadable_ids(data: Inputs) -> Iterator[DraftFinding]:
@@ -160,7 +161,8 @@ def nothing_in_common(
         "nothing-in-common",
         severity,
         table.where,
-        f"None of its {len(first):,} {kind}s is among the {len(second):,} {kind}s of the truth.",
+        f"None of its {agree(len(first), '{n} {kind}{s}', kind=kind)} is among the "
+        f"{agree(len(second), '{n} {kind}{s}', kind=kind)} of the truth.",
         len(first),
         ({"where": table.where, kind: first[0]}, {"where": "truth", kind: second[0]}),
         (),

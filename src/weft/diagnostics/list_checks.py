@@ -60,10 +60,13 @@ def _check_lengths(
         low=items.min(), middle=items.median(), high=items.max()
     ).row(0)
     description = f"lengths range from {low} to {high}, with median {middle:g}"
+    if low == high:
+        description = agree(low, "each list has {n} item{s}")
     short = lengths.filter(pl.col("items") < max(cutoffs, default=0))
     if not len(short):
         return _uneven_lists(table, lengths, low, high, description)
     depth, num_empty = max(cutoffs), int((short["items"] == 0).sum())
+    items_of_depth = agree(depth, "{n} item{s}")
     # If all lists are short, the metrics are cut off at the end of the longest list.
     treatment = (
         _cut_off_treatment(evaluated, high)
@@ -75,10 +78,10 @@ def _check_lengths(
         "warning",
         table,
         short.sort("items", maintain_order=True),
-        message=f"{{n}} of {len(lengths):,} lists {{have}} fewer than {depth} "
-        f"items{f', {num_empty:,} of them empty' if num_empty else ''}; {description}.",
+        message=f"{{n}} of {len(lengths):,} lists {{have}} fewer than "
+        f"{items_of_depth}{f', {num_empty:,} of them empty' if num_empty else ''}; {description}.",
         treatments=(treatment,),
-        fix=f"Create lists of at least {depth} items, or use smaller cut-offs; positions beyond "
+        fix=f"Create lists of at least {items_of_depth}, or use smaller cut-offs; positions beyond "
         "the end of a list count as misses.",
     )
 

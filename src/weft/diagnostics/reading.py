@@ -16,7 +16,7 @@ from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.recommendations import are_lists
 from weft.data.row_readers import RowTable, read_rows
 from weft.data.vocabulary import id_series
-from weft.errors import InputError
+from weft.errors import InputError, describe_type
 
 PAIR = ["user", "item"]
 _VALUES = ("score", "rank", "rating")
@@ -135,7 +135,7 @@ def read(data: Any, where: str, *, use: str) -> RawTable:
         return _from_rows(read_rows(data, where, use=use), where, use)
     if use == "lists":
         raise InputError(
-            f"{where} is a {type(data).__name__}; weft.check reads recommendation lists: a file, "
+            f"{where} is {describe_type(data)}; weft.check reads recommendation lists: a file, "
             "a polars or pandas frame (user, item, and a score or a rank), {user: [items]} or "
             "{user: {item: score}}. Scores are checked by weft.evaluate, which adds notes to the "
             "result."

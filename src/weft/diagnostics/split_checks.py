@@ -77,12 +77,13 @@ def _graded_truth(truth: RawTable) -> DraftFinding | None:
         return None
     high = 0.8 * float(levels[-1])
     low = truth.frame.filter((pl.col("rating") > 0) & (pl.col("rating") < high))
+    rows_below = agree(len(low), "{n} of {total:,} rows {have}", total=truth.rows)
     return DraftFinding(
         "graded-truth",
         "note",
         "truth",
         f"Ratings range from {levels[0]:g} to {levels[-1]:g}, and without a threshold every rated "
-        f"item is relevant: {len(low):,} of {truth.rows:,} rows have a rating below {high:g}.",
+        f"item is relevant: {rows_below} a rating below {high:g}.",
         len(low),
         truth.examples(low),
         (Treatment(f"relevance_threshold={high:g}", settings={"relevance_threshold": high}),),
@@ -239,13 +240,14 @@ def _overlap_in_time(truth: RawTable, train: RawTable) -> DraftFinding | None:
     """Find train rows later than the first truth row of any user."""
     first, last = truth.frame["timestamp"].min(), train.frame["timestamp"].max()
     later = truth.frame.filter(pl.col("timestamp") > last)
+    rows_later = agree(len(later), "{n} of {total:,} truth rows {are}", total=truth.rows)
     return draft_finding(
         "train-overlaps-truth-in-time",
         "note",
         train,
         train.frame.filter(pl.col("timestamp") > first),
         message="rows {are} later than the first row of the truth, so train contains the future of "
-        f"other users. {len(later):,} of {truth.rows:,} truth rows are later than all of train.",
+        f"other users. {rows_later} later than all of train.",
         treatments=(
             Treatment(
                 "only truth after train",

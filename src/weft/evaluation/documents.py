@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.errors import InputError, SettingError
+from weft.errors import InputError, SettingError, describe_type
 from weft.evaluation.document_fields import (
     check_list,
     check_mapping,
@@ -87,7 +87,7 @@ def _read_content(path: Path) -> bytes:
         )
     if str(len(content)) != length:
         raise InputError(
-            f"{path}: has {len(content):,} bytes of state, but was written with {length}; the "
+            f"{path}: has {len(content)} bytes of state, but was written with {length}; the "
             "file was truncated or changed. Copy the original file again, or evaluate its users "
             "again."
         )
@@ -114,7 +114,7 @@ def _to_json(value: Any, tensors: list[Tensor]) -> Any:
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     raise SettingError(
-        f"a state contains a {type(value).__name__}, which cannot be saved; expected tensors, "
+        f"a state contains {describe_type(value)}, which cannot be saved; expected tensors, "
         "numbers and strings."
     )
 

@@ -14,7 +14,7 @@ from weft.data import Labels
 from weft.data.devices import dtype_preserving, float_type
 from weft.data.side_inputs import InputValue, Kinds
 from weft.data.truth_groups import TruthGroups
-from weft.errors import InputError, SettingError, setting_ref
+from weft.errors import InputError, SettingError, describe_type, setting_ref
 from weft.evaluation.contributions import UserContributions
 from weft.evaluation.counts import BatchCounter
 from weft.evaluation.document_fields import check_mapping
@@ -319,7 +319,7 @@ class EvaluatorState(nn.Module):
         """
         if not isinstance(other, EvaluatorState):
             raise SettingError(
-                f"an Evaluator merges with another Evaluator; got a {type(other).__name__}."
+                f"an Evaluator merges with another Evaluator; got {describe_type(other)}."
             )
         check_compatible(self.identity(), other.identity(), "cannot merge evaluators that")
         self._replace_state(combine_states([self.state, other.state], self.stateful_metrics))

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from weft.data import Train, Vocabulary
 from weft.data.forks import check_fork
+from weft.errors import agree
 from weft.evaluation.bootstrap import BootstrapInterval, bootstrap_interval
 from weft.evaluation.contributions import ContributionStore, LocalContributions, UserContributions
 from weft.evaluation.counts import items_without
@@ -113,7 +114,10 @@ def _undefined_result(
         name=report.name,
         counts=counts,
         notes=(
-            f"every value is NaN: the scores of {counts['invalid_scores']} rows are NaN or +inf",
+            agree(
+                counts["invalid_scores"],
+                "every value is NaN: {n} row{s} {have} scores that are NaN or +inf",
+            ),
             *report.notes,
         ),
         settings={**evaluator.record_settings(), **report.settings},

@@ -231,7 +231,11 @@ def _cutoff_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
     if short:
         (first, users), *others = short.items()
         more = "".join(f", {number:,} fewer than {k}" for k, number in others)
-        yield agree(users, "{n} user{s} {have} fewer than ") + f"{first} recommended items{more}"
+        yield (
+            agree(users, "{n} user{s} {have} fewer than ")
+            + agree(first, "{n} recommended item{s}")
+            + more
+        )
     tied = {k: counts[f"ties@{k}"] for k in cutoffs if counts[f"ties@{k}"]}
     if tied:
         (first, users), *others = tied.items()

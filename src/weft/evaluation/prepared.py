@@ -141,11 +141,15 @@ def _check_trait(classes: MetricClasses, trait: str, need: str) -> None:
 
 def _find_device(device: Any) -> torch.device:
     """Return the device of a setting, with its number. Raises `SettingError` if there is none."""
+    shown = str(device) if isinstance(device, torch.device) else device
     try:
-        return torch.empty(0, device=device).device
+        found = torch.empty(0, device=device).device
+        if found.type == "meta":
+            raise ValueError("tensors on it have no data")
+        return found
     except (RuntimeError, TypeError, ValueError, AssertionError) as error:
-        reason = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0].rstrip(".")
         raise SettingError(
-            f"{setting_ref('device', str(device))} cannot be used here: {reason}. Without this "
+            f"{setting_ref('device', shown)} cannot be used here: {reason}. Without this "
             "setting, the device of the scores is used."
         ) from None

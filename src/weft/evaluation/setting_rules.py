@@ -22,6 +22,7 @@ from weft.errors import (
     check_choice,
     check_float,
     check_int,
+    describe_type,
     did_you_mean,
     plain_text,
     setting_ref,
@@ -143,7 +144,7 @@ def _read_named(value: Any, setting: str, expected: str) -> dict[str, Any] | Non
     if value is None or isinstance(value, Mapping):
         return None if value is None else dict(value)
     raise SettingError(
-        f"{setting_ref(setting)} is a {type(value).__name__}; expected {{name: {expected}}}.",
+        f"{setting_ref(setting)} is {describe_type(value)}; expected {{name: {expected}}}.",
         setting=setting,
     )
 

@@ -225,7 +225,7 @@ def _naming_file(path: Path) -> Iterator[None]:
             f"{path}: {error} Or give the evaluator too, made with that metric."
         ) from None
     except WeftError as error:
-        raise type(error)(f"{path}: {error}") from None
+        raise type(error)(f"{path}: {error.message}", setting=error.setting) from None
 
 
 # --------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from weft.errors import InputError, SettingError
+from weft.errors import InputError, SettingError, describe_type
 from weft.evaluation.evaluator import Evaluator
 from weft.evaluation.metric_value import nan_to_none
 from weft.evaluation.result import Result
@@ -50,7 +50,7 @@ class ComputeMetrics:
     def __init__(self, evaluator: Evaluator, *, inputs: Inputs | None = None) -> None:
         if not isinstance(evaluator, Evaluator):
             raise SettingError(
-                f"ComputeMetrics takes a weft.Evaluator; got a {type(evaluator).__name__}."
+                f"ComputeMetrics takes a weft.Evaluator; got {describe_type(evaluator)}."
             )
         self._evaluator = evaluator.clone()
         self._evaluator.reset()

@@ -17,6 +17,7 @@ from weft.errors import (
     SettingError,
     check_bool,
     check_choice,
+    describe_type,
     did_you_mean,
 )
 from weft.evaluation.atomic_files import write_files
@@ -100,14 +101,14 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         super().__init__()
         if not isinstance(evaluator, Evaluator):
             raise SettingError(
-                f"EvaluationCallback takes a weft.Evaluator; got a {type(evaluator).__name__}."
+                f"EvaluationCallback takes a weft.Evaluator; got {describe_type(evaluator)}."
             )
         self.stages = tuple(check_choice("stages", stage, STAGES) for stage in read_metrics(stages))
         if not self.stages:
             raise SettingError("stages is empty; choose 'val', 'test' or both.")
         if inputs is not None and not callable(inputs):
             raise SettingError(
-                f"inputs is a {type(inputs).__name__}; expected a function (module, batch) -> dict."
+                f"inputs is {describe_type(inputs)}; expected a function (module, batch) -> dict."
             )
         self.evaluator, self.inputs = evaluator, inputs
         self.prog_bar = tuple(self._logged_name(name) for name in read_metrics(prog_bar))
@@ -361,7 +362,7 @@ def _check_inputs(values: Any, origin: str, hint: str) -> Mapping[str, Any]:
     """Return the dict that a step or `inputs` returned; raise InputError if an entry is missing."""
     expected = "expected a dict with 'preds', 'target' and 'user_indices'"
     if not isinstance(values, Mapping):
-        got = "nothing" if values is None else f"a {type(values).__name__}"
+        got = "nothing" if values is None else f"{describe_type(values)}"
         raise InputError(f"{origin} {got}; {expected}, {hint}.")
     for name in ("preds", "target"):
         if values.get(name) is None:

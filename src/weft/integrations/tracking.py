@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from weft.errors import MissingExtra, SettingError
+from weft.errors import MissingExtra, SettingError, describe_type
 from weft.evaluation.result import Result
 from weft.report import require_report_extra
 from weft.statistics.comparison import Comparison
@@ -38,8 +38,8 @@ def check_subject(tool: str, subject: object) -> Result | Comparison:
     if isinstance(subject, (Result, Comparison)):
         return subject
     raise SettingError(
-        f"weft.integrations.{tool}.log takes a Result or a Comparison; got a "
-        f"{type(subject).__name__}."
+        f"weft.integrations.{tool}.log takes a Result or a Comparison; got "
+        f"{describe_type(subject)}."
     )
 
 

@@ -19,7 +19,7 @@ from weft.batch.ranked_lists import RankedLists
 from weft.batch.topk import TopK
 from weft.data import DeviceColumn
 from weft.data.labels import read_positional_labels
-from weft.errors import SettingError, check_int
+from weft.errors import SettingError, check_int, describe_type
 from weft.metrics.accumulators import Accumulator, Contribution, ListedItemAccumulator
 from weft.metrics.base.batch_checks import check_users
 
@@ -72,9 +72,7 @@ class ListFunction:
     def _call(self, topk: TopK) -> Tensor:
         values = self._function(RankedLists(topk))
         if not isinstance(values, Tensor):
-            raise SettingError(
-                f"{self._name} returned a {type(values).__name__}; expected a tensor."
-            )
+            raise SettingError(f"{self._name} returned {describe_type(values)}; expected a tensor.")
         return values.to(topk.k.dtype)
 
     def _shape_error(self, values: Tensor, expected: str, shape: tuple[int, int]) -> SettingError:

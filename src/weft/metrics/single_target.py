@@ -15,7 +15,7 @@ from torch import Tensor
 from weft.batch.input_validation import check_readable_scores
 from weft.data.devices import float_type, is_host_readable
 from weft.data.tensors import SparseRows
-from weft.errors import InputError, SettingError, check_int, setting_ref
+from weft.errors import InputError, SettingError, check_int, describe_type, setting_ref
 from weft.metrics.base.batch_checks import check_batch, is_integer
 from weft.metrics.base.stateful import TORCHMETRICS_SETTINGS, Bounds, StatefulMetric
 from weft.ranking import MaskedScores, TieRule
@@ -190,7 +190,7 @@ def _(pred_scores: Tensor, target: Tensor, *_: Any) -> Tensor:
 
 def _check_target(pred_scores: Any, target: Any) -> None:
     if not (isinstance(pred_scores, Tensor) and isinstance(target, Tensor)):
-        got = f"pred_scores is a {type(pred_scores).__name__} and target a {type(target).__name__}"
+        got = f"pred_scores is {describe_type(pred_scores)} and target {describe_type(target)}"
         raise InputError(f"{got}; expected two tensors.")
     if pred_scores.ndim != 2 or target.shape not in (pred_scores.shape[:1], (len(pred_scores), 1)):
         raise InputError(
@@ -240,7 +240,7 @@ class _RankMetric(StatefulMetric):
     def update(self, ranks: Tensor) -> None:
         """Add the ranks of a batch, from `get_topk_ranks` with a `topk` of at least k."""
         if not isinstance(ranks, Tensor) or not is_integer(ranks):
-            got = f"a {type(ranks).__name__}"
+            got = describe_type(ranks)
             if isinstance(ranks, Tensor):
                 got = f"a tensor of {ranks.dtype}"
             raise InputError(

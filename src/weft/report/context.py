@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from weft.errors import SettingError, UnknownMetric
+from weft.errors import SettingError, UnknownMetric, describe_type
 from weft.evaluation.result import Result
 from weft.metrics.names import parse_name, split_labels
 from weft.metrics.registry import find_metric
@@ -38,7 +38,7 @@ class ReportContext:
         if isinstance(result, Result):
             return cls({result.name: result})
         raise SettingError(
-            f"a report is about a Result or a Comparison; got a {type(result).__name__}."
+            f"a report is about a Result or a Comparison; got {describe_type(result)}."
         )
 
     @property

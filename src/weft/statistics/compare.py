@@ -190,13 +190,15 @@ def _resolution_notes(comparison: Comparison) -> Iterator[str]:
             continue
         key = (row["model_a"], row["model_b"], row_metric(row))
         draws = len(comparison.differences[key].draws)
-        factor = 1 if comparison.correction == "none" else row["family_size"]
+        is_adjusted = comparison.correction != "none" and row["family_size"] > 1
+        factor = row["family_size"] if is_adjusted else 1
         least = (1 if row["form"] == "swaps" else sides) / (draws + 1)
         if least * factor > comparison.alpha:
+            family = f"with {factor:,} tests in a family, " if is_adjusted else ""
             yield (
-                f"{draws:,} resamples are too few for the bootstrap test: with {factor} tests in a "
-                f"family, no adjusted p-value can be at most {comparison.alpha:g}; evaluate with "
-                "more"
+                f"{draws:,} resamples are too few for the bootstrap test: {family}no "
+                f"{'adjusted ' * is_adjusted}p-value can be at most {comparison.alpha:g}; evaluate "
+                "with more"
             )
             return
 
@@ -223,7 +225,7 @@ def _name_results(results: Sequence[Result] | Mapping[str, Result]) -> dict[str,
     listed = results.values() if isinstance(results, Mapping) else results
     listed = read_list("results", listed, "results of weft.evaluate, in a list or by name")
     for result in listed:
-        check_type("results", result, Result, "results of weft.evaluate with per_user=True")
+        check_type("an element of results", result, Result, "a result of weft.evaluate")
     if isinstance(results, Mapping):
         named = {str(name): result for name, result in results.items()}
     else:

@@ -132,13 +132,13 @@ class ResultTable:
             )
         if self.test is not None and self.comparison is None:
             raise SettingError(
-                f"{setting_ref('test', self.test)} is of a comparison, and these are results; give "
-                "weft.table(weft.compare(results))."
+                f"{setting_ref('test', self.test)} applies to a comparison, but these are results; "
+                "give weft.table(weft.compare(results), test=...)."
             )
         if self.has_runs and self.spread in ("interval", "std_error"):
             raise SettingError(
-                f"{setting_ref('spread', self.spread)} is over the users of one run, but models "
-                "have several; give 'std' or 'none'."
+                f"{setting_ref('spread', self.spread)} is over the users of one run, but a model "
+                "has several runs; give 'std' or 'none'."
             )
         _ = self.metric_rows
 
@@ -156,7 +156,7 @@ class ResultTable:
             expected = "results of weft.evaluate, in a list or by name, or a comparison"
             listed = read_list("results", results, expected)
             for result in listed:
-                check_type("results", result, Result, expected)
+                check_type("an element of results", result, Result, "a result of weft.evaluate")
             results = unique_names(listed)
         runs = {
             str(name): tuple(one if isinstance(one, (list, tuple)) else [one])
@@ -164,7 +164,7 @@ class ResultTable:
         }
         for of_model in runs.values():
             for result in of_model:
-                check_type("results", result, Result, "results of weft.evaluate")
+                check_type("an element of results", result, Result, "a result of weft.evaluate")
         if not runs or not all(runs.values()):
             raise SettingError("there is no result to show; give at least one of each model.")
         return runs

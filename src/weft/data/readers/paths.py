@@ -119,6 +119,8 @@ def find_files(path: Path, where: str) -> list[Path]:
         if path.exists():
             return [path]
         matches = sorted(map(Path, glob.glob(str(path)))) if glob.has_magic(str(path)) else []
+    except InputError:
+        raise
     except (OSError, ValueError) as error:  # ValueError: no name that a file can have
         raise _cannot_read(path, where, error) from None
     matches = [match for match in matches if match.is_file()]
@@ -133,12 +135,11 @@ def _files_of_folder(folder: Path, where: str) -> list[Path]:
     if files:
         return files
     folders = [entry.name for entry in entries if entry.is_dir()]
-    content = "no file"
-    if folders:
-        content = f"only folders ({', '.join(folders[:3])}); give a pattern: {folder}/*/*"
+    shown = ", ".join(folders[:3]) + (", ..." if len(folders) > 3 else "")
+    hint = f" It has folders ({shown}); to read their files, give {folder}/*/*" if folders else ""
     raise InputError(
-        f"{_label(where, folder)}: this is a folder with {content} to read (names that start with "
-        ". or _ are ignored)."
+        f"{_label(where, folder)}: this is a folder with no file to read (names that start with "
+        f". or _ are ignored).{hint}"
     )
 
 

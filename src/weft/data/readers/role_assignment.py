@@ -16,7 +16,7 @@ from weft.data.readers.roles import (
     find_column,
     find_column_name,
 )
-from weft.errors import InputError, SettingError, did_you_mean, setting_ref
+from weft.errors import InputError, SettingError, agree, did_you_mean, setting_ref
 
 # The roles of each kind of data, in the order of columns without names. More columns may follow.
 ROLES_OF_USE = {
@@ -132,8 +132,8 @@ def _resolve_column(layout: FileLayout, column: str | int, role: str, where: str
     if isinstance(column, int):
         if column >= len(names):
             raise InputError(
-                f"{where} has {len(names)} columns, numbered from 0; {setting_ref('columns')} "
-                f"gives number {column} for the {role}."
+                f"{where} has {agree(len(names), '{n} column{s}')}, numbered from 0; "
+                f"{setting_ref('columns')} gives number {column} for the {role}."
             )
         return names[column]
     if column in names:

@@ -15,7 +15,7 @@ from weft.data.sources.list_source import ListSource
 from weft.data.sources.matrix import ScoreMatrix
 from weft.data.sources.model import Model
 from weft.data.sources.named_scores import Scores
-from weft.errors import InputError
+from weft.errors import InputError, describe_type
 
 __all__ = ["Factors", "ListSource", "Model", "ScoreMatrix", "Scores", "Source", "open_source"]
 
@@ -39,12 +39,12 @@ def open_source(data: Any, memory: int | None = None) -> Source | ListSource:
         return Model(data)
     if callable(getattr(data, "predict", None)):
         raise InputError(
-            f"a {type(data).__name__} has a method predict, but no method score(users), and is "
+            f"{describe_type(data)} has a method predict, but no method score(users), and is "
             "not callable; give weft.PairwiseModel(model) if predict(user_ids, item_ids) scores "
             "pairs, or a function of users that returns scores [users, items]."
         )
     raise InputError(
-        f"cannot evaluate a {type(data).__name__}; expected scores as a [users, items] tensor or "
+        f"cannot evaluate {describe_type(data)}; expected scores as a [users, items] tensor or "
         "array, weft.Scores(frame), weft.Factors(user_embeddings, item_embeddings), a callable "
         "users -> scores, an object with score(users), or recommendation lists as a file or a "
         "frame (user, item, and a score or a rank), {user: [items]} or weft.TopKItems(ids)."

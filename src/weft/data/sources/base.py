@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.data.devices import float_type, is_host_readable
+from weft.data.devices import check_has_data, float_type, is_host_readable
 from weft.data.precision import EXACT_LIMIT, inexact_integers
-from weft.errors import InputError
+from weft.errors import InputError, describe_type
 
 _SAMPLES_PER_AXIS = 256  # of a digest
 
@@ -80,11 +80,13 @@ def check_scores(scores: Any, what: str) -> None:
     elif isinstance(scores, Tensor):
         floats = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
         is_real = scores.dtype in floats or not (scores.is_floating_point() or scores.is_complex())
-        is_readable = is_real and scores.layout == torch.strided and not scores.is_meta
+        is_readable = is_real and scores.layout == torch.strided
     else:
         raise InputError(
-            f"{what} is a {type(scores).__name__}; expected a torch tensor or a NumPy array."
+            f"{what} is {describe_type(scores)}; expected a torch tensor or a NumPy array."
         )
+    if isinstance(scores, Tensor):
+        check_has_data(scores, what)
     if not is_readable:
         layout = f", {scores.layout}, on {scores.device}" if isinstance(scores, Tensor) else ""
         raise InputError(

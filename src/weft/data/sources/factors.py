@@ -12,7 +12,7 @@ from torch import Tensor
 
 from weft.data.sources.base import as_tensor, digest_samples
 from weft.data.threads import with_caller_threads
-from weft.errors import InputError, check_unmasked
+from weft.errors import InputError, agree, check_unmasked
 
 _TILE_VALUES = 1 << 20  # values of item embeddings that are selected at once
 # Selecting embeddings is cheaper than multiplying all of them if there are this many times more
@@ -88,8 +88,8 @@ class Factors:
         biases = _read_factors(data, name).flatten()
         if len(biases) != len(embeddings):
             raise InputError(
-                f"{name} has {len(biases)} values for {len(embeddings)} embeddings; expected one "
-                "for each."
+                f"{name} has {agree(len(biases), '{n} value{s}')} for "
+                f"{agree(len(embeddings), '{n} embedding{s}')}; expected one for each."
             )
         return biases.to(embeddings)
 

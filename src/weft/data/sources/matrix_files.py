@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.errors import InputError, MissingExtra
+from weft.errors import InputError, MissingExtra, describe_type
 
 Arrays = dict[str, Any]  # by name; the only array of a file without names is ""
 _LOCAL_HEADER_BYTES = 30  # of an entry in a zip file, before its name
@@ -86,7 +86,7 @@ def _read_torch(path: Path, where: str) -> Arrays:
         return {"": content}
     if not isinstance(content, dict):
         raise InputError(
-            f"{where} contains a {type(content).__name__}; expected a tensor [users, items], or a "
+            f"{where} contains {describe_type(content)}; expected a tensor [users, items], or a "
             "dict of tensors."
         )
     return {str(name): value for name, value in content.items()}

@@ -17,7 +17,7 @@ from weft.data.readers.files import is_file, read_table
 from weft.data.sources.factors import Factors
 from weft.data.sources.matrix import ScoreMatrix
 from weft.data.sources.matrix_files import Arrays, read_arrays
-from weft.errors import InputError, SettingError, plain_text
+from weft.errors import InputError, SettingError, agree, describe_type, plain_text
 
 # Accepted names of arrays in files. Those of _EITHER are ids if they have one dimension, and
 # embeddings if they have two.
@@ -88,7 +88,7 @@ class Scores:
         else:
             raise InputError(
                 f"weft.Scores takes a [users, items] frame, array or tensor, weft.Factors, or the "
-                f"path of a .npy, .npz, .pt or .safetensors file; got a {type(scores).__name__}."
+                f"path of a .npy, .npz, .pt or .safetensors file; got {describe_type(scores)}."
             )
         self._source = source
         self.users = _read_ids("users", own_users if users is None else users, source.num_users)
@@ -108,10 +108,10 @@ def _read_ids(name: str, ids: Any, size: int | None) -> Any:
     ids = read_table(ids, name) if is_file(ids) else ids
     number = len(ids) if hasattr(ids, "__len__") else None
     if number is not None and number != size:
-        axis = "rows" if name == "users" else "columns"
+        axis = "row" if name == "users" else "column"
         raise InputError(
-            f"{name} of weft.Scores has {number} ids, but the scores have {size} {axis}; expected "
-            "one id for each."
+            f"{name} of weft.Scores has {agree(number, '{n} id{s}')}, but the scores have "
+            f"{agree(size or 0, '{n} {axis}{s}', axis=axis)}; expected one id for each."
         )
     return ids
 

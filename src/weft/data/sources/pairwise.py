@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.data.sources.base import as_tensor
-from weft.errors import InputError, check_int
+from weft.errors import InputError, check_int, describe_type
 
 
 class PairwiseModel(nn.Module):
@@ -51,7 +51,7 @@ class PairwiseModel(nn.Module):
         self._predict: Callable[..., Any] = model.predict if self._takes_arrays else model
         if not callable(self._predict):
             raise InputError(
-                f"PairwiseModel got a {type(model).__name__}; expected a torch.nn.Module, an "
+                f"PairwiseModel got {describe_type(model)}; expected a torch.nn.Module, an "
                 "object with predict(user_ids, item_ids), or a function of them."
             )
 

@@ -20,7 +20,7 @@ from weft.data.readers.roles import VALUE_ROLE
 from weft.data.recommendations import ROW_RANK_OFFSET, ListTable, are_lists, read_lists
 from weft.data.vocabulary import distinct_ids, id_series
 from weft.engines.partitioned.partitions import ALL_USERS, INPUTS_WITH_ALL_USERS, InputOrigin
-from weft.errors import InputError
+from weft.errors import InputError, describe_type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -202,7 +202,7 @@ def _read_user_vectors(
 
 def _unordered_users(data: Any, argument: str, expected: str) -> InputError:
     return InputError(
-        f"{argument} is a {type(data).__name__}, but partitioned users have no order; give "
+        f"{argument} is {describe_type(data)}, but partitioned users have no order; give "
         f"{expected}."
     )
 

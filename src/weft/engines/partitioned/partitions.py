@@ -137,10 +137,11 @@ class PartitionFailure:
         """Return the error to raise on the driver."""
         if not self.num_others:
             return self.kind(self.message)
-        return self.kind(
-            f"{self.message}\n{self.num_others:,} other partitions of the users also failed; "
-            "their errors are not shown."
+        others = agree(
+            self.num_others,
+            "{n} other partition{s} of the users also failed; {their} error{s} {are} not shown.",
         )
+        return self.kind(f"{self.message}\n{others}")
 
 
 def _catch_failure(function: Callable[[T], S], value: T | PartitionFailure) -> S | PartitionFailure:

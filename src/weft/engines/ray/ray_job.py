@@ -46,7 +46,7 @@ from weft.engines.ray.ray_tables import (
     read_sample,
     split_rows,
 )
-from weft.errors import InputError, SettingError, setting_ref
+from weft.errors import InputError, SettingError, agree, setting_ref
 from weft.evaluation.result import Result
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ class RayJob:
         self.cpus, num_gpus = max(1, int(available.get("CPU", 1))), available.get("GPU", 0)
         if gpus and num_gpus < gpus:
             raise SettingError(
-                f"{setting_ref('gpus_per_worker', gpus)}, but Ray has {num_gpus:g} GPUs."
+                f"{setting_ref('gpus_per_worker', gpus)}, but Ray has {num_gpus:g} "
+                f"GPU{'s' * (num_gpus != 1)}."
             )
         self.workers = workers or self._default_workers(num_gpus)
         self.tables: dict[str, RayTable] = {}  # read by tasks
@@ -172,8 +173,8 @@ class RayJob:
             self._read_as_positions("user", len(numbers))
         if (number := len(self.frames["users"])) != source.num_users:
             raise InputError(
-                f"{setting_ref('users')} has {number} ids, but the scores have {source.num_users} "
-                "rows; expected one id for each."
+                f"{setting_ref('users')} has {agree(number, '{n} id{s}')}, but the scores have "
+                f"{agree(source.num_users or 0, '{n} row{s}')}; expected one id for each."
             )
         if self.arguments["items"] is None:
             self.arguments["items"] = range(source.num_items or 0)

@@ -28,7 +28,7 @@ from weft.engines.spark.sessions import open_session, require_spark, session
 from weft.engines.spark.shuffle import shuffle_by_user
 from weft.engines.spark.spark_partitions import SparkPartitions
 from weft.engines.spark.spark_tables import SparkReader, is_spark_frame
-from weft.errors import InputError, check_int
+from weft.errors import InputError, check_int, describe_type
 from weft.evaluation.api import bind_arguments
 from weft.evaluation.result import Result
 
@@ -118,7 +118,7 @@ def evaluate(
     require_spark()
     if not is_spark_frame(source) and not are_lists(source):
         raise InputError(
-            f"source is a {type(source).__name__}; Spark evaluates recommendation lists: a "
+            f"source is {describe_type(source)}; Spark evaluates recommendation lists: a "
             "DataFrame (user, item, and a score or a rank), a table, or a path. Models are "
             "evaluated by weft.evaluate, or on several machines by weft.engines.ray.evaluate."
         )

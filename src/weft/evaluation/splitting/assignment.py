@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.errors import InputError, SettingError, setting_ref
+from weft.errors import InputError, SettingError, agree, setting_ref
 from weft.evaluation.splitting.split_rows import SplitRows, parse_moment
 from weft.evaluation.splitting.split_settings import SplitSettings, exact_share
 
@@ -60,11 +60,12 @@ def _split_timeline(rows: SplitRows, settings: SplitSettings, where: str) -> Par
     parts[rows.times > ordered[first_test - 1]] = TEST
     if not (parts == TEST).any():
         latest = rows.describe_time(rows.times.max())
+        num_last = int((rows.times == rows.times.max()).sum())
         raise InputError(
             f"{where}: {setting_ref('test_share', settings.test_share)} of {len(rows):,} rows "
             "leaves no test rows, because rows with the same timestamp stay together and "
-            f"{int((rows.times == rows.times.max()).sum()):,} have the last one, {latest}. Give a "
-            f"larger share, or {setting_ref('test_from', latest)}."
+            f"{agree(num_last, '{n} row{s} {have}')} the last one, {latest}. Give a larger "
+            f"share, or {setting_ref('test_from', latest)}."
         )
     return parts
 

@@ -23,7 +23,7 @@ from weft.data.readers.roles import ID_ROLES
 from weft.data.readers.row_streams import RowStream, estimate_rows
 from weft.data.readers.scans import catch_panics, collect, scan_parquet
 from weft.data.readers.typed_files import convert_column, describe_wrong_type
-from weft.errors import InputError, plain_text
+from weft.errors import InputError, describe_type, plain_text
 
 WHERE = "interactions"
 _MAX_ROWS_SHOWN = 3
@@ -125,7 +125,7 @@ def open_input(data: Any) -> SplitInput:
         opened = _open_frame(data)
     else:
         raise InputError(
-            f"{WHERE} is a {type(data).__name__}; expected a path, a weft.File, or a polars or "
+            f"{WHERE} is {describe_type(data)}; expected a path, a weft.File, or a polars or "
             "pandas frame (user, item, rating, timestamp)."
         )
     opened.check_ids()

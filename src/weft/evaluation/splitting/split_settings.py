@@ -202,7 +202,7 @@ class SplitSettings(BaseModel):
             methods = [method for method, options in _DEFAULTS.items() if name in options]
             yield SettingError(
                 f"{setting_ref(name, getattr(self, name))} is an option of "
-                f"{' and '.join(setting_ref('method', method) for method in methods)}, not to "
+                f"{' or '.join(setting_ref('method', method) for method in methods)}, not of "
                 f"{setting_ref('method', self.method)}; remove it, or choose another method."
             )
 

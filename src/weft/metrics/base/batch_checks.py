@@ -12,7 +12,7 @@ from weft.batch.input_validation import validation_for
 from weft.data import BatchLists
 from weft.data.devices import is_host_readable, read_tensor
 from weft.data.sources.base import as_tensor
-from weft.errors import InputError, check_unmasked
+from weft.errors import InputError, check_unmasked, describe_type
 
 
 def check_batch(preds: Any, user_indices: Any, *, first: int = 0) -> tuple[Tensor, Tensor]:
@@ -21,7 +21,7 @@ def check_batch(preds: Any, user_indices: Any, *, first: int = 0) -> tuple[Tenso
     Rows without user numbers are counted from `first`."""
     is_array = isinstance(preds, (Tensor, np.ndarray))
     if not is_array or preds.ndim != 2:
-        got = f"of shape {list(preds.shape)}" if is_array else f"a {type(preds).__name__}"
+        got = f"of shape {list(preds.shape)}" if is_array else describe_type(preds)
         raise InputError(f"preds is {got}; expected scores [batch, items] as a tensor or an array.")
     scores = as_tensor(preds, "preds")
     if user_indices is None:

@@ -19,7 +19,7 @@ from weft._choices import choices
 from weft.batch.batch import Batch
 from weft.batch.blocks import MetricBlock, block_arguments, metric_block
 from weft.batch.topk import TopK
-from weft.errors import SettingError, check_choice
+from weft.errors import SettingError, check_choice, describe_type
 from weft.metrics.accumulators import (
     Accumulator,
     RatingErrorSums,
@@ -192,7 +192,7 @@ class UserAverageMetric(UserMeanMetric):
             arguments.append(metric_block(batch, MetricBlock.TOP_K_BINARY_RELEVANCE, self.k))
         values = call_with_blocks(self.compute_scores, *arguments, metric=method, blocks=blocks)
         if not isinstance(values, Tensor) or values.shape != (batch.size,):
-            got = f"a {type(values).__name__}"
+            got = describe_type(values)
             if isinstance(values, Tensor):
                 got = f"a tensor of shape {list(values.shape)}"
             raise SettingError(

@@ -17,7 +17,7 @@ from weft.batch.gains import GAINS
 from weft.batch.ranked_batch import rank_batch
 from weft.data.devices import DEFERRED_ERRORS, raise_deferred_errors, run_eagerly
 from weft.data.targets import read_target
-from weft.errors import SettingError, check_choice, check_threshold
+from weft.errors import SettingError, check_choice, check_threshold, describe_type
 from weft.metrics.base.batch_checks import (
     check_batch,
     check_item_numbers,
@@ -366,7 +366,7 @@ class BaseMetric(RelevanceHelpers, MetricInputs, StatefulMetric, metaclass=Metri
     def _check_compatible(self, other: Any) -> None:
         if not isinstance(other, BaseMetric):
             raise SettingError(
-                f"{self.spec} cannot be merged with a {type(other).__name__}; expected the same "
+                f"{self.spec} cannot be merged with {describe_type(other)}; expected the same "
                 "metric with the same settings."
             )
         check_same_metric(self, other)

@@ -15,7 +15,7 @@ from torchmetrics.utilities import dim_zero_cat, dim_zero_max, dim_zero_min, dim
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from weft.data.devices import dtype_preserving
-from weft.errors import InputError, SettingError, UnknownParameter, did_you_mean
+from weft.errors import InputError, SettingError, UnknownParameter, describe_type, did_you_mean
 
 Bounds = tuple[float | None, float | None]
 State = Tensor | list[Tensor]
@@ -115,7 +115,7 @@ class StatefulMetric(TorchMetric):
             self._update_count += 1
         else:
             raise SettingError(
-                f"{self.title} cannot be merged with a {type(incoming_state).__name__}; expected "
+                f"{self.title} cannot be merged with {describe_type(incoming_state)}; expected "
                 "the same metric with the same settings, or a dict of its states by name."
             )
 
@@ -221,7 +221,7 @@ class StatefulMetric(TorchMetric):
         """Return a loaded state. Raises `SettingError` unless it is a tensor, of this shape."""
         if isinstance(state, Tensor) and shape in (None, state.shape):
             return state.detach()
-        got = f"a {type(state).__name__}"
+        got = describe_type(state)
         if isinstance(state, Tensor):
             got = f"a tensor of shape {list(state.shape)}"
         expected = "a tensor" if shape is None else f"shape {list(shape)}"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.data import Label
-from weft.errors import SettingError
+from weft.errors import SettingError, describe_type
 
 if TYPE_CHECKING:
     from weft.metrics.base.metric import BaseMetric
@@ -74,6 +74,6 @@ def _read_tensor(value: Any, source: str) -> Tensor:
         return torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError):
         raise SettingError(
-            f"{source} returned a {type(value).__name__}; expected one number, or a dict "
+            f"{source} returned {describe_type(value)}; expected one number, or a dict "
             "{label: number}."
         ) from None

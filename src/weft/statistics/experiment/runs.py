@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.data.pandas_frames import to_pandas
-from weft.errors import InputError, SettingError, check_path, check_type, setting_ref
+from weft.errors import InputError, SettingError, agree, check_path, check_type, setting_ref
 from weft.evaluation.result import Result
 from weft.evaluation.result_io import load_result
 from weft.statistics.experiment.dataset_ranking import DatasetRanking, rank_models
@@ -160,7 +160,9 @@ class Experiment:
         return len(self._runs)
 
     def __repr__(self) -> str:
-        counts = f"{len(self)} runs of {len(self.models)} models on {len(self.datasets)} data sets"
+        runs = agree(len(self), "{n} run{s}")
+        models = agree(len(self.models), "{n} model{s}")
+        counts = f"{runs} of {models} on {agree(len(self.datasets), '{n} data set{s}')}"
         return "\n".join([f"Experiment: {counts}", *(f"- {note}" for note in self.notes)])
 
     # ----------------------------------------------------------------------------------------------

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.errors import InputError, SettingError, check_float, check_int, setting_ref
+from weft.errors import (
+    InputError,
+    SettingError,
+    agree,
+    check_float,
+    check_int,
+    describe_type,
+    setting_ref,
+)
 from weft.statistics.pairing import Integers
 from weft.statistics.sampling_theory.model_order import Identification, ModelPair
 from weft.statistics.sampling_theory.moments import (
@@ -111,9 +119,10 @@ def is_identified(
 def _check(models: Mapping[str, Any], metric: Any, confidence: float) -> tuple[RankFormulas, float]:
     """Return the formula of the metric and the confidence. Raises `SettingError`."""
     if not isinstance(models, Mapping) or len(models) < 2:
+        is_mapping = isinstance(models, Mapping)
+        got = agree(len(models), "{n} model{s}") if is_mapping else describe_type(models)
         raise SettingError(
-            f"is_identified compares models: give {{name: ranks, ...}} of two or more; got "
-            f"{models!r}."
+            f"is_identified compares two or more models: give {{name: ranks, ...}}; got {got}."
         )
     formula = RankFormulas.build([metric], None)
     if len(formula.metrics) != 1:

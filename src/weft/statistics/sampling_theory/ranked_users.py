@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.devices import read_array
-from weft.errors import InputError, SettingError, check_unmasked, setting_ref
+from weft.errors import InputError, SettingError, check_unmasked, describe_type, setting_ref
 from weft.statistics.pairing import Integers
 
 
@@ -74,7 +74,7 @@ def _read_rows(ranks: Any, source: str) -> list[Integers]:
         or not hasattr(ranks, "__len__")
     ):
         raise InputError(
-            f"{source} are a {type(ranks).__name__}; give one rank for each user, or a list of "
+            f"{source} are {describe_type(ranks)}; give one rank for each user, or a list of "
             "ranks for each user."
         )
     check_unmasked(ranks, source, "give the rank of every user")
