@@ -18,8 +18,8 @@ FOLDERS = {
 
 
 def words_for_this_machine(command):
-    """Return the words with folders for buckets, this machine for a cluster, and few partitions."""
-    words = [word.replace("s3a://", "") for word in command.words[1:]]
+    """Return the words with folders here, this machine for a cluster, and few partitions."""
+    words = [word.replace("/shared/", "") for word in command.words[1:]]
     if "--parts" in words:
         words[words.index("--parts") + 1] = "3"
     if "--address" in words:
