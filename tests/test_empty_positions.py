@@ -227,7 +227,7 @@ def test_says_where_a_share_tells_nothing():
     assert (
         "1 recommended item is not in the catalogue; its position counts as a miss"
     ) in told.notes
-    assert any("1 recommended items repeat an earlier item" in note for note in told.notes)
+    assert any("1 recommended item repeats an earlier item" in note for note in told.notes)
 
 
 # Examples by hand: i1 is relevant, and third behind an unknown and a repeated item

@@ -385,7 +385,7 @@ def test_empty_users_can_count_as_zero():
     assert len(got.per_user) == USERS == got.entry("nDCG@3").users
     assert got["nDCG@3"] == pytest.approx(skipped["nDCG@3"] * (USERS - 1) / USERS)
     assert got.per_user.filter(got.per_user["user"] == 4)["nDCG@3"].to_list() == [0.0]
-    assert "count as 0" in str(got.notes)
+    assert "counts as 0" in str(got.notes)
 
 
 def test_numbers_rows_without_user_indices():

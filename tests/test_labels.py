@@ -856,11 +856,11 @@ WRONG_LABELS = {
     "two columns of a matrix": ({"user_groups": np.ones((4, 2))}, ["user_groups"]),
     "too short": (
         {"user_groups": ["F"]},
-        ["user_groups has 1 labels for 4 users", "one for each", "{id: label}"],
+        ["user_groups has 1 label for 4 users", "one for each", "{id: label}"],
     ),
     "too long": ({"item_clusters": list("abcdef")}, ["item_clusters has 6 labels for 5 items"]),
     "nothing for somebody": ({"user_groups": []}, ["user_groups has 0 labels for 4 users"]),
-    "too few features": ({"item_features": [["a"]]}, ["item_features has 1 labels for 5 items"]),
+    "too few features": ({"item_features": [["a"]]}, ["item_features has 1 label for 5 items"]),
     "too short an array": (
         {"item_clusters": np.arange(4)},
         ["item_clusters has 4 labels for 5 items"],

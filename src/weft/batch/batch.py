@@ -312,7 +312,7 @@ class Batch:
 
     @cached_property
     def has_no_relevant(self) -> Tensor:
-        """Whether a user has no relevant item, `[batch, 1]`."""
+        """True where a user has no relevant item, `[batch, 1]`."""
         return self.relevant.lengths[:, None] == 0
 
     @cached_property

@@ -75,7 +75,7 @@ class OfferedItems:
 
     @cached_property
     def is_relevant_offered(self) -> Tensor:
-        """Whether each relevant item was offered, `[n]`."""
+        """True where a relevant item can be recommended, `[n]`."""
         batch, relevant = self._batch, self._relevant
         if self._rows is not None:
             return relevant.fill_invalid(self._rows.contains(relevant.keys), False)
@@ -96,7 +96,7 @@ class OfferedItems:
 
     @cached_property
     def has_pairs(self) -> Tensor:
-        """Whether a user has both a relevant item and a negative, `[batch]`."""
+        """True where a user has both a relevant item and a negative, `[batch]`."""
         return (self.num_negatives > 0) & (self._batch.num_relevant > 0)
 
     @cached_property

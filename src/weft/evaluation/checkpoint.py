@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from contextlib import suppress
@@ -52,7 +53,8 @@ class Checkpoint:
         try:
             self._restore(document, evaluator, candidates)
         except WeftError as error:
-            raise type(error)(f"{self._path}: {error} Remove the file to start again.") from None
+            message = f"{self._path}: {error.message} Remove the file to start again."
+            raise type(error)(message, setting=error.setting) from None
         for done in self._done:
             spans = [left for span in spans for left in _subtract(span, done)]
         return spans
@@ -119,6 +121,10 @@ def _read_span(span: object, num_users: int) -> Span:
 
 def _check_writable(path: Path) -> None:
     """Raise `InputError` if no file can be written to a path. Missing folders are not created."""
+    if os.path.isdir(path):  # Path.is_dir raises for names that are too long
+        raise InputError(
+            f"{setting_ref('checkpoint', str(path))} is a folder; give the path of a file in it."
+        )
     try:
         folder = next(parent for parent in path.absolute().parents if parent.exists())
         for name in path.absolute().relative_to(folder).parts:

@@ -89,7 +89,7 @@ class MaskedScores:
 
     @cached_property
     def _is_masked(self) -> Tensor:
-        """Whether each score is masked, `[batch, items]`, where the host cannot read rows."""
+        """True where a score is masked, `[batch, items]`, if the host cannot read rows."""
         assert self.masked is not None
         size = self.data.numel()
         # Padding is written to one more element, which is dropped.

@@ -34,7 +34,7 @@ class ModelPair:
 
 @dataclass(frozen=True)
 class Identification:
-    """Whether a sampled evaluation identifies the order of models by a metric.
+    """The check that a sampled evaluation identifies the order of models by a metric.
 
     True if the order of every pair of models is identified. `print` explains each pair.
 
