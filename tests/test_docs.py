@@ -232,7 +232,8 @@ def test_references_are_linked():
 
 
 def test_links_are_not_broken():
-    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    docs = ROOT / "docs"
+    documents = [*ROOT.glob("*.md"), *docs.rglob("*.md"), *docs.glob("gallery/*.ipynb")]
     assert len(documents) > 45
     for document in documents:
         for target in re.findall(
@@ -316,6 +317,9 @@ def test_definitions_of_tools_differ_as_documented():
         "torchmetrics": "0.5639",
         "rectools": "0.3833",
     }
+    values = [by_tool[tool].binary for tool in ("weft", "trec_eval", "torchmetrics")]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "MAP@5 is {}, {} or {}, depending".format(*values) in readme
     assert set(by_tool) <= {"weft", *PROFILES} and "mean of Precision@1" in by_tool["elliot"].reason
     assert LISTS.keys() == LIKED.keys() == RATED.keys()
 

@@ -10,6 +10,9 @@ import pytest
 from ruamel.yaml import YAML
 
 import weft
+from weft.metrics.declarations import required_inputs
+from weft.metrics.profiles import PROFILES
+from weft.metrics.registry import built_in_metrics
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -58,6 +61,41 @@ def test_versions_agree():
     assert str(citation["version"]) == PROJECT["version"] == weft.__version__
     assert citation["license"] == PROJECT["license"]
     assert citation["cff-version"] == "1.2.0"
+
+
+def test_the_citation_has_fields_of_its_format():
+    """Of the Citation File Format 1.2.0; the release adds `date-released`."""
+    citation = load_yaml("CITATION.cff")
+    required = {"cff-version", "message", "title", "authors"}
+    optional = {
+        *("abstract", "commit", "contact", "date-released", "doi", "identifiers", "keywords"),
+        *("license", "license-url", "preferred-citation", "references", "repository"),
+        *("repository-artifact", "repository-code", "type", "url", "version"),
+    }
+    assert required <= citation.keys() <= required | optional
+    assert citation["type"] == "software"
+    assert [author["name"] for author in citation["authors"]] == [
+        author["name"] for author in PROJECT["authors"]
+    ]
+
+
+def test_the_readme_is_short_and_counts_correctly():
+    text = read("README.md")
+    metrics = built_in_metrics()
+    words = {15: "fifteen", 16: "sixteen", 17: "seventeen", 18: "eighteen"}
+    without_lists = [metric for metric in metrics if "reference" not in required_inputs(metric)]
+    assert len(text.splitlines()) <= 150
+    for page in (text, read("docs/index.md")):
+        assert f"[{len(metrics)} metrics](" in page
+    assert f"numbers of {words[len(PROFILES)]} other tools" in text
+    assert f"All {len(without_lists)} metrics that need no lists of another model" in text
+
+
+def test_the_command_that_builds_the_site_is_the_same_everywhere():
+    command = "sphinx-build -W -b html docs build/site"
+    install = "pip install -c constraints.txt '.[docs]'"
+    for path in ("README.md", "CONTRIBUTING.md", "docs/conf.py", ".github/workflows/docs.yml"):
+        assert command in read(path) and install in read(path), path
 
 
 def test_ci_calls_the_script_that_developers_run():

@@ -174,6 +174,29 @@ def test_the_command_reference_shows_defaults(command_reference):
     assert defaults["--format"][0] and defaults["INTERACTIONS"] == []
 
 
+def test_options_have_a_help_text_and_show_their_default():
+    group = typer.main.get_command(cli.app)
+    commands = {"weft": group, **{f"weft {name}": one for name, one in group.commands.items()}}
+    for command, parameters in ((name, one.params) for name, one in commands.items()):
+        for one in parameters:
+            assert one.help, f"{command}: {one.opts[0]} has no help text"
+            has_value = one.default not in (None, (), []) and not isinstance(one.default, bool)
+            if has_value and not callable(one.default):
+                assert one.show_default, f"{command}: {one.opts[0]} hides its default"
+
+
+def test_each_generated_part_is_on_one_page():
+    """Without its mark, a part would be missing on the site."""
+    docs = ROOT / "docs"
+    extension = (docs / "_extensions" / "generated.py").read_text(encoding="utf-8")
+    parts = re.findall(r'^    "([\w ]+)": \w+\.render,$', extension, re.M)
+    pages = [path.read_text(encoding="utf-8") for path in docs.rglob("*.md")]
+    marks = [
+        name for page in pages for name in re.findall(r"^<!-- generated: (.+) -->$", page, re.M)
+    ]
+    assert len(parts) >= 4 and sorted(marks) == sorted(parts)
+
+
 def test_the_command_reference_quotes_commands_as_typed(command_reference):
     assert "`weft demo`" in command_reference and "'weft demo'" not in command_reference
     assert "`pip install 'weft[report]'`" in command_reference

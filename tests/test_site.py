@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import sys
 import threading
 from contextlib import contextmanager
@@ -148,6 +149,18 @@ def test_pages_load_nothing_from_elsewhere(site, pages):
             if not place.startswith("data:"):
                 target = posixpath.normpath(posixpath.join(posixpath.dirname(name), place))
                 assert (site / urlsplit(unquote(target)).path).exists(), f"{name} loads {place}"
+
+
+def test_style_sheets_load_nothing_from_elsewhere(site):
+    """Also fonts and pictures of rules that no page of the browser tests applies."""
+    sheets = list(site.rglob("*.css"))
+    assert len(sheets) > 3
+    for sheet in sheets:
+        text = re.sub(r"/\*.*?\*/", "", sheet.read_text(encoding="utf-8"), flags=re.S)
+        places = re.findall(r"url\(\s*['\"]?([^'\")]+)|@import\s+['\"]([^'\"]+)", text)
+        for place in filter(None, (part for pair in places for part in pair)):
+            is_data = place.startswith("data:")
+            assert is_data or not urlsplit(place).netloc, f"{sheet.name} loads {place}"
 
 
 def test_links_lead_to_pages_and_anchors(site, pages):
