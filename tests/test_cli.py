@@ -1209,6 +1209,21 @@ def test_gates_that_test_differences(folder, call):
     assert "--junit base: this is a folder" in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--junit", "--gate-summary"])
+def test_refuses_files_about_no_gates(folder, call, option):
+    done = call(*BRIEF, option, "gates.out", cwd=folder, code=2)
+    assert f"{option} (" in done.stderr
+    assert "there are no gates, so nothing would be checked" in done.stderr
+    assert not (folder / "gates.out").exists()
+
+
+def test_refuses_a_title_without_a_report(folder, call):
+    call(*BRIEF, "--out", "base", cwd=folder)
+    for command in (BRIEF, ("compare", "base/good.json", "base/poor.json")):
+        done = call(*command, "--report-title", "Release 12", cwd=folder, code=2)
+        assert "no report is written; give its file with --report FILE" in done.stderr
+
+
 def test_extends_the_summary_of_a_github_step(folder, call, monkeypatch):
     summary = folder / "summary.md"
     summary.write_text("before\n")

@@ -143,7 +143,7 @@ def compare(
     chosen = check_choice("format", format, RESULT_FORMATS)
     out, pairs, guard_csv = (options.pop(name) for name in ("out", "pairs", "guard_csv"))
     title = options.pop("report_title")
-    _check_outputs(out, report)
+    _check_outputs(out, report, title)
     from weft.evaluation.atomic_files import Writer, text_writer, write_files
     from weft.evaluation.result_io import load_result
     from weft.report.context import ReportContext
@@ -179,12 +179,11 @@ def _print(
         print_comparison_notes(console, comparison)
 
 
-def _check_outputs(out: Path | None, report: Path | None) -> None:
+def _check_outputs(out: Path | None, report: Path | None, title: str | None) -> None:
     """Raise an error for output that cannot be written, before anything is computed."""
     from weft.errors import SettingError
     from weft.statistics.comparison import SUFFIXES
 
     if out is not None and out.suffix.lower() not in SUFFIXES:
         raise SettingError(f"--out {out}: give a name that ends in one of {', '.join(SUFFIXES)}.")
-    if report is not None:
-        check_report(report)
+    check_report(report, title)

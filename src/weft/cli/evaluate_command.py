@@ -109,6 +109,7 @@ def evaluate(
         configuration = load_configuration("weft evaluate", config, options)
         configuration = _with_outputs(configuration, outputs, overwrite=overwrite)
         configuration, ready_gates = _prepare_gates(configuration, config, gates)
+        _check_gate_files(configuration, has_gates=bool(ready_gates))
         configuration, has_default = with_default_metrics(configuration)
         outcome, files = _run(configuration, ready_gates, step, guard_csv=guard_csv)
         if process_rank():  # the first process reports the results
@@ -205,8 +206,7 @@ def _with_outputs(
     given = {name: path for name, path in outputs.items() if path is not None}
     configuration = configuration.model_copy(update=given)
     out = configuration.output
-    if configuration.report is not None:
-        check_report(configuration.report)
+    check_report(configuration.report, configuration.report_title)
     for flag, path in {
         "--gate-summary": configuration.gate_summary,
         "--junit": configuration.junit,
@@ -280,6 +280,21 @@ def _prepare_gates(
     folder = Path() if config is None else config.parent
     gates = [*prepare(own, folder=folder), *prepare(added)]
     return configuration.model_copy(update={"evaluation": updated}), gates
+
+
+def _check_gate_files(configuration: Configuration, *, has_gates: bool) -> None:
+    """Raise `SettingError` for a file with the outcomes of gates if there are no gates."""
+    from weft.errors import SettingError
+
+    for name, path in {
+        "--gate-summary (gate_summary)": configuration.gate_summary,
+        "--junit (junit)": configuration.junit,
+    }.items():
+        if path is not None and not has_gates:
+            raise SettingError(
+                f"{name} writes the outcomes of gates, but there are no gates, so nothing would be "
+                "checked; give at least one with --gate (evaluation.gates), or leave it out."
+            )
 
 
 def _run(

@@ -150,12 +150,19 @@ def check_file(path: Path, option: str) -> None:
     check_folder(path.parent, option)
 
 
-def check_report(path: Path) -> None:
+def check_report(path: Path | None, title: str | None) -> None:
     """Raise an error if a report cannot be made or written, before anything is computed."""
     from weft.config.sections import REPORT_SUFFIXES
     from weft.errors import SettingError
     from weft.report import require_report_extra
 
+    if path is None:
+        if title is not None:
+            raise SettingError(
+                "--report-title is the title of the report, but no report is written; give its "
+                "file with --report FILE."
+            )
+        return
     if path.suffix.lower() not in REPORT_SUFFIXES:
         endings = " or ".join(REPORT_SUFFIXES)
         raise SettingError(f"--report {path}: give a name that ends in {endings}.")
