@@ -334,7 +334,7 @@ def test_either_input_is_enough():
         (
             "IPSDCG",
             {**GIVEN, 3: 3.5},
-            r"1 values outside \[0, 1\], such as 3.5; expected the prob",
+            r"1 value outside \[0, 1\], such as 3.5; expected the prob",
         ),
         ("IPSDCG", {**GIVEN, 3: -0.5}, r"outside \[0, 1\], such as -0.5"),
         ("IPSDCG", {3: 0.5}, "has no number for 7 of 8 items"),
