@@ -141,7 +141,7 @@ def test_undefined_labels_have_a_note():
     [
         (torch.ones(3), r"shape \[3\]; expected one number, or a dict .*value_labels"),
         ([1.0, 2.0], r"shape \[2\]; expected one number"),
-        (None, "returned a NoneType; expected one number"),
+        (None, "returned None; expected one number"),
         ({"a": torch.ones(2)}, r"shape \[2\] for the label 'a'; expected one number"),
         ({"a": "b"}, "for the label 'a', returned a str"),
         ({None: 1.0}, "the key None; keys are labels"),
