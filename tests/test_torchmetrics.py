@@ -373,7 +373,9 @@ def test_rejects_states_of_other_metrics(pair):
 def test_rejects_values_that_are_not_states():
     metric = weft.metrics.Recall(K)
     for wrong in ([1], None, 3.0):
-        with pytest.raises(SettingError, match=r"Recall@5 cannot be merged with (a list|None|a float); expected"):
+        with pytest.raises(
+            SettingError, match=r"Recall@5 cannot be merged with (a list|None|a float); expected"
+        ):
             metric.merge_state(wrong)
     with pytest.raises(SettingError, match=r"states without 'sums'; got no states"):
         metric.merge_state({})
