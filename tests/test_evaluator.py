@@ -379,6 +379,14 @@ def test_values_per_user_average_to_the_value(whole):
             )
 
 
+@pytest.mark.parametrize("empty_users", ["skip", "zero"])
+def test_notes_that_no_user_was_evaluated(empty_users):
+    result = weft.Evaluator(["nDCG@10"], empty_users=empty_users).compute()
+    assert math.isnan(result["nDCG@10"])
+    assert result.notes[0].startswith("no users were evaluated: the data, or the batches passed")
+    assert not any("every mean over evaluated users" in note for note in result.notes)
+
+
 def test_empty_users_can_count_as_zero():
     got = fed([EVERYONE], metrics=["nDCG", "GAUC"], per_user=True, empty_users="zero").compute()
     skipped = fed([EVERYONE], metrics=["nDCG", "GAUC"]).compute()

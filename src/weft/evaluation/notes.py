@@ -139,7 +139,9 @@ def _user_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) ->
     left_out = "{are} excluded from the means over evaluated users"
     of_users = "{n} of {total:,} users "
     total = counts["users"]
-    if counts["evaluated_users"] == 0 and evaluator.settings.empty_users == "skip":
+    if total == 0:
+        yield "no users were evaluated: the data, or the batches passed to update, have none"
+    elif counts["evaluated_users"] == 0 and evaluator.settings.empty_users == "skip":
         yield "no user has a relevant item: every mean over evaluated users is undefined"
     if empty := counts["users_without_relevant"]:
         effect = "{count} as 0" if evaluator.settings.empty_users == "zero" else left_out
