@@ -54,6 +54,13 @@ def build_manifest(
     }
 
 
+def describe_method(manifest: Mapping[str, Any]) -> str:
+    """Return the method of a manifest and its parameters: `leave-last-out (n=1, seed=0)`."""
+    parameters = manifest["parameters"]
+    shown = [f"{name}={value}" for name, value in parameters.items() if _USUAL.get(name) != value]
+    return f"{manifest['method']} ({', '.join(shown)})"
+
+
 @dataclass(frozen=True)
 class SplitManifest:
     """A manifest that was found in the folder of a file."""
@@ -67,12 +74,8 @@ class SplitManifest:
         return str(self.content["method"])
 
     def describe(self) -> str:
-        """Return the method and its parameters as text: `leave-last-out (n=1, seed=0)`."""
-        parameters = self.content["parameters"]
-        shown = [
-            f"{name}={value}" for name, value in parameters.items() if _USUAL.get(name) != value
-        ]
-        return f"{self.method} ({', '.join(shown)})"
+        """Return the method and its parameters as text."""
+        return describe_method(self.content)
 
     def find_entry(self, path: Path) -> Mapping[str, Any] | None:
         """Return the entry of a file, None if the manifest does not list it."""

@@ -12,10 +12,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weft.data.readers.scans import collect
-from weft.errors import InputError, SettingError, setting_ref
+from weft.errors import InputError, SettingError, agree, setting_ref
 from weft.evaluation.splitting import row_filters
 from weft.evaluation.splitting.assignment import TEST, TRAIN, VALIDATION, assign_parts
-from weft.evaluation.splitting.manifest import build_manifest
+from weft.evaluation.splitting.manifest import build_manifest, describe_method
 from weft.evaluation.splitting.split_input import SplitInput, filter_rows, open_input
 from weft.evaluation.splitting.split_rows import SplitRows, read_rows
 from weft.evaluation.splitting.split_settings import SplitSettings
@@ -108,12 +108,18 @@ class Split:
     >>> split = weft.split(pl.DataFrame(clicks), "leave-last-out", n=1)
     >>> split.train["item"].to_list(), split.test["item"].to_list()
     (['rye'], ['tea'])
+    >>> split
+    Split(leave-last-out (n=1, seed=0); train: 1 row, test: 1 row)
     """
 
     settings: SplitSettings
     manifest: dict[str, Any]
     data: SplitInput
     parts: tuple[SplitPart, ...]
+
+    def __repr__(self) -> str:
+        sizes = [part.place + agree(part.facts["rows"], ": {n} row{s}") for part in self.parts]
+        return f"Split({describe_method(self.manifest)}; {', '.join(sizes)})"
 
     @property
     def train(self) -> pl.DataFrame:
