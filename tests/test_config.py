@@ -807,6 +807,7 @@ MISTAKES = [
         "2:25: mask_seen: true needs data.train, the interactions whose items are masked.",
     ),
     ("data: {truth: ~nobody.csv}", "1:15: data.truth: there is no file or folder"),
+    ("data: {truth: 's3a://lake/test'}", "This is a URL, which weft.engines.spark and weft."),
     ("output: [a]", "1:9: output: got a list, expected the path of a folder."),
     ("report: 3", "1:9: report: got 3, expected the path of a file that ends in .html or .htm."),
     (

@@ -1081,6 +1081,7 @@ def test_rejects_unreadable_folders_and_paths(tmp_path):
     LISTS.write_csv(tmp_path / "recommendations.csv")
     refused(tmp_path / "recomendations.csv", "no such file. Did you mean '.*recommendations.csv'")
     refused(tmp_path / "nowhere" / "a.csv", "no such file. There is no folder .*nowhere")
+    refused("s3://lake/als.parquet", "no such file. This is a URL, which weft.engines.spark and")
     folder = tmp_path / "parts"
     folder.mkdir()
     (folder / "_SUCCESS").touch()

@@ -97,6 +97,16 @@ def agree(number: int, template: str, **fields: object) -> str:
     return template.format(n=f"{number:,}", s="" if is_one else "s", **words, **fields)
 
 
+def hint_url(path: object) -> str:
+    """Return a hint for a path that was given as a URL, such as `s3://lake/als`, else no text."""
+    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(path)):
+        return ""
+    return (
+        " This is a URL, which weft.engines.spark and weft.engines.ray read in Python; here, give "
+        "the path of a downloaded or mounted copy."
+    )
+
+
 def describe_type(value: object) -> str:
     """Return the type of a value with its article, such as "an int", or "None"."""
     if value is None:

@@ -24,7 +24,7 @@ from pydantic import (
 
 from weft._choices import POSITIONS, EngineName, FileFormat, IdType, choices
 from weft.config.document import from_home, show
-from weft.errors import check_choice, check_int, did_you_mean, plain_text
+from weft.errors import check_choice, check_int, did_you_mean, hint_url, plain_text
 from weft.evaluation import setting_rules
 from weft.evaluation.setting_rules import checked, one_of
 
@@ -200,7 +200,7 @@ class FileSettings(Section):
         written = Path(value)
         if context.get("searches_current_folder") and _exists(written):
             return written
-        hint = _hint_existing(path, written, context.get("folder", Path()))
+        hint = hint_url(written) or _hint_existing(path, written, context.get("folder", Path()))
         raise ValueError(f"there is no file or folder {str(path)!r}.{hint}")
 
     def file(self) -> File:

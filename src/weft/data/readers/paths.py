@@ -21,7 +21,7 @@ from typing import Any
 
 from weft.data.readers.pipes import PipeBuffer
 from weft.data.readers.scans import catch_panics, scan_lines
-from weft.errors import InputError, plain_text
+from weft.errors import InputError, hint_url, plain_text
 
 HEAD_BYTES = 1 << 16  # read to detect the layout of a file
 _CHUNK_BYTES = 1 << 20
@@ -126,7 +126,8 @@ def find_files(path: Path, where: str) -> list[Path]:
     matches = [match for match in matches if match.is_file()]
     if matches:
         return matches
-    raise InputError(f"{_label(where, path)}: there is no such file.{_similar_path(path)}")
+    hint = hint_url(path) or _similar_path(path)
+    raise InputError(f"{_label(where, path)}: there is no such file.{hint}")
 
 
 def _files_of_folder(folder: Path, where: str) -> list[Path]:
