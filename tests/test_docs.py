@@ -29,6 +29,7 @@ from weft.report.definitions import (
     differing_parameters,
     list_facts,
 )
+from weft.report.math_symbols import set_symbols
 from weft.report.metric_pages import render_pages
 
 ROOT = Path(__file__).parents[1]
@@ -93,11 +94,18 @@ def test_metrics_describe_their_parameters(metric):
         assert re.match(r"[A-Z`]", one.text) and one.text.endswith("."), one
         assert "As in " not in one.text.replace("As in trec_eval", ""), one
         default = f"`{one.default}`" if one.default else "required"
-        text = one.text.replace("|", "\\|")
+        text = set_symbols(one.text).replace("|", "\\|")
         assert f"\n| `{one.name}` | {default} | {text} |\n" in page
     for base in metric.__mro__:
         if issubclass(base, BaseMetric):
             assert set(describe(base).parameters) <= set(own_parameters(base)), base
+
+
+def test_symbols_of_metrics_are_maths():
+    for name, page in PAGES.items():
+        prose = re.sub(r"```.*?```|`[^`]*`|\$[^$]*\$", "", page, flags=re.S)
+        assert not re.search(r"(?<![\w/.-])[A-Za-zα-ω]_(?:[a-z]\b|\()", prose), name
+    assert "$\\theta_p$ is the probability" in PAGES["metrics/ERR.md"]
 
 
 def test_settings_of_all_metrics_are_described():

@@ -19,6 +19,7 @@ from weft.metrics.base.metric import BaseMetric
 from weft.metrics.registry import FAMILIES, built_in_metrics, find_metric
 from weft.report import definitions
 from weft.report.markdown import join_lines, table
+from weft.report.math_symbols import set_symbols
 from weft.report.profile_page import profiles_page
 
 
@@ -84,7 +85,7 @@ def _index_row(metric: type[BaseMetric]) -> tuple[str, ...]:
     inputs = (f"`{name}`" for name in definitions.needed_inputs(metric))
     return (
         f"[{definitions.title(metric)}]({metric.__name__}.md)",
-        definitions.describe(metric).summary,
+        set_symbols(definitions.describe(metric).summary),
         definitions.direction(metric),
         definitions.combined_inputs(metric) or ", ".join(inputs) or "-",
     )
@@ -93,7 +94,7 @@ def _index_row(metric: type[BaseMetric]) -> tuple[str, ...]:
 def metric_page(metric: type[BaseMetric]) -> str:
     """Return the page of a metric: definition, use, properties, edge cases, example, tools."""
     description = definitions.describe(metric)
-    lines = [f"# {definitions.title(metric)}", "", description.summary, ""]
+    lines = [f"# {definitions.title(metric)}", "", set_symbols(description.summary), ""]
     lines += _other_names(metric)
     if description.formula:
         lines += ["```math", description.formula, "```", ""]
@@ -101,13 +102,13 @@ def metric_page(metric: type[BaseMetric]) -> str:
         notation = f"The [notation](README.md#notation) explains {others} symbols."
         lines += [f"{description.symbols} {notation}".strip(), ""]
     if description.definition:
-        lines += [description.definition, ""]
+        lines += [set_symbols(description.definition), ""]
     if description.use:
-        lines += ["## When to use it", "", description.use, ""]
+        lines += ["## When to use it", "", set_symbols(description.use), ""]
     lines += ["## Properties", "", *_properties(metric), ""]
     lines += ["## Parameters", "", *_parameters(metric), ""]
     if description.edge_cases:
-        lines += ["## Edge cases", "", description.edge_cases, ""]
+        lines += ["## Edge cases", "", set_symbols(description.edge_cases), ""]
     lines += ["## Example", "", description.example, "", "```pycon", description.code, "```", ""]
     if description.related:
         lines += ["## Related metrics", "", *_related(description.related), ""]
@@ -127,7 +128,8 @@ def _related(names: Iterable[str]) -> Iterator[str]:
     """Yield a list of links to metrics with their summaries."""
     for name in names:
         metric = find_metric(name)
-        yield f"- [{definitions.title(metric)}]({name}.md): {definitions.describe(metric).summary}"
+        summary = set_symbols(definitions.describe(metric).summary)
+        yield f"- [{definitions.title(metric)}]({name}.md): {summary}"
 
 
 def _properties(metric: type[BaseMetric]) -> Iterator[str]:
@@ -174,7 +176,7 @@ def _parameters(metric: type[BaseMetric]) -> Iterator[str]:
 
 def _parameter_table(kind: str, rows: Iterable[definitions.ParameterDescription]) -> Iterator[str]:
     cells = [
-        (f"`{one.name}`", f"`{one.default}`" if one.default else "required", one.text)
+        (f"`{one.name}`", f"`{one.default}`" if one.default else "required", set_symbols(one.text))
         for one in rows
     ]
     yield from table((kind, "default", "description"), cells)
@@ -202,7 +204,7 @@ def _other_tools(metric: type[BaseMetric]) -> Iterator[str]:
         if row.name:
             cells.append((tool, f"`{row.name}`", row.binary, row.graded))
         else:
-            cells.append((tool, f"excluded: {row.reason}", "", ""))
+            cells.append((tool, f"excluded: {set_symbols(row.reason)}", "", ""))
     yield from table(("tool", "metric in Weft", "ratings 1", "ratings 1 to 5"), cells)
     yield ""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from weft.metrics.profiles import PROFILES, Profile
 from weft.report.markdown import join_lines, table
+from weft.report.math_symbols import set_symbols
 
 _INTRODUCTION = """\
 # Profiles
@@ -68,7 +69,7 @@ def _profile_section(profile: Profile) -> Iterator[str]:
 
 def _linked_table(head: tuple[str, str], texts: Mapping[str, str]) -> Iterator[str]:
     """Yield a table of metrics with a text, if there are any."""
-    rows = [(_link(name), text) for name, text in texts.items() if text]
+    rows = [(_link(name), set_symbols(text)) for name, text in texts.items() if text]
     if rows:
         yield from (*table(head, rows), "")
 

@@ -182,7 +182,7 @@ class IPSRecall(PropensityMetric):
     input `propensities` or, without it, the estimate (n_i / max n)^`power`, where n_i are the train
     interactions of the item; both are clipped to [`clip`, 1]. The result notes the effective sample
     size of the weights 1 / π_i, the share of clipped ones and, for propensities from train, the
-    value with no, half and twice the power (`by_power` of the entry).
+    value with no, half and twice the power (`by_power` of the entry in `result.entries`).
 
     Parameters:
         power: Exponent of the propensities that are estimated from train, at least 0: with
