@@ -89,6 +89,55 @@ def test_the_error_names_the_metric_and_its_line(name):
     assert "state_layout.py" not in text  # nothing of Weft before the author's code
 
 
+class ScoresWithoutKeywords(weft.UserAverageTopKMetric):
+    def compute_scores(self, preds, target, top_k_rel):
+        return top_k_rel.sum(1)
+
+
+class ErrorsWithoutTarget(weft.RatingMetric):
+    def compute_errors(self, preds):
+        return preds
+
+
+class ConstructorWithoutSettings(weft.UserAverageTopKMetric):
+    def __init__(self, k):
+        super().__init__(k)
+
+
+class ValueWithoutSums(weft.SummedTopKMetric):
+    def __init__(self, k, **settings):
+        super().__init__(k, **settings)
+        self.hits = weft.UserSum(self.count_hits)
+
+    def count_hits(self, lists):
+        return lists.hits
+
+    def compute_value(self):
+        return 1
+
+
+class SumsWithoutLists(ValueWithoutSums):
+    def count_hits(self):
+        return 1
+
+
+@pytest.mark.parametrize(
+    ("metric", "hint"),
+    [
+        (ScoresWithoutKeywords, "compute_scores(self, preds, target, top_k_rel, **kwargs)."),
+        (ErrorsWithoutTarget, "compute_errors(self, preds, target)."),
+        (ConstructorWithoutSettings, "must take **settings and pass them to super().__init__."),
+        (ValueWithoutSums, "It must be defined as compute_value(self, sums)."),
+        (SumsWithoutLists, "It must be defined as count_hits(self, lists)."),
+    ],
+)
+def test_the_error_shows_the_parameters_of_a_method(metric, hint):
+    with pytest.raises(MetricError, match=f"^the metric {metric.__name__}(@3)? failed") as error:
+        weft.evaluate(SCORES, TRUTH, metrics=[metric], top_k=3)
+    assert str(error.value).endswith(hint)
+    assert isinstance(error.value.__cause__, TypeError)
+
+
 def test_packages_beside_weft_are_of_authors(monkeypatch):
     """A package `weft_extras` is installed in the same folder as Weft."""
     source = """

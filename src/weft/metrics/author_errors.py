@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ from typing import Any
 from weft.errors import MetricError, WeftError
 
 _PACKAGE = os.path.join(Path(__file__).parents[1], "")  # ends with a separator
+_WRONG_ARGUMENTS = re.compile(r"(\S+)\.(\w+)\(\) (?:got|missing|takes) ")
 
 
 @contextmanager
@@ -25,10 +28,11 @@ def author_errors() -> Iterator[None]:
     except (WeftError, MemoryError):
         raise
     except Exception as error:
-        found = _find_author(error.__traceback__)
-        if found is None:
-            raise
-        raise _describe(error, *found) from error
+        if found := _find_author(error.__traceback__):
+            raise _describe(error, *found) from error
+        if called := _find_called(error):
+            raise _describe_call(error, *called) from error
+        raise
 
 
 def _find_author(trace: TracebackType | None) -> tuple[Any, TracebackType] | None:
@@ -59,12 +63,47 @@ def _is_authors(kind: type) -> bool:
     )
 
 
-def _describe(error: Exception, metric: Any, trace: TracebackType) -> MetricError:
-    kind = type(metric)
+def _find_called(error: Exception) -> tuple[Any, str] | None:
+    """Return the metric of an author, and the name of its method that Weft called, if the method
+    does not take the arguments of the call.
+    """
+    match = _WRONG_ARGUMENTS.match(str(error)) if isinstance(error, TypeError) else None
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if match is None or last is None:
+        return None
+    for value in last.tb_frame.f_locals.values():
+        value = getattr(value, "_function", value)  # of an accumulator
+        metric = getattr(value, "__self__", value)
+        names = (base.__qualname__ for base in type(metric).__mro__)
+        if _is_authors(type(metric)) and match[1] in names:
+            return metric, match[2]
+    return None
+
+
+def _describe_call(error: Exception, metric: Any, method: str) -> MetricError:
+    bases = (base for base in type(metric).__mro__ if base.__module__.startswith("weft."))
+    original = next((vars(base)[method] for base in bases if method in vars(base)), None)
+    shown = "self, lists"  # the function of an accumulator
+    if original is not None:
+        parameters = inspect.signature(original).parameters.values()
+        shown = ", ".join(str(one.replace(annotation=one.empty)) for one in parameters)
+    hint = f"It must be defined as {method}({shown})."
+    if method == "__init__":
+        hint = "A constructor must take **settings and pass them to super().__init__."
+    return MetricError(f"the metric {_name(metric)} failed: TypeError: {error}. {hint}")
+
+
+def _name(metric: Any) -> str:
     try:
-        name = str(metric.spec)
+        return str(metric.spec)
     except Exception:  # its constructor did not finish
-        name = kind.__name__
+        return type(metric).__name__
+
+
+def _describe(error: Exception, metric: Any, trace: TracebackType) -> MetricError:
+    kind, name = type(metric), _name(metric)
     origin = f"the class {kind.__module__}.{kind.__qualname__}"
     if kind.__name__ == "Composite":
         origin = "the formula of a composite"
