@@ -204,3 +204,30 @@ def test_partitions_refuse_a_state_for_each_user_and_merge_those_of_groups(tmp_p
     expected = weft.evaluate(files["lists"], files["truth"], **settings)
     result = evaluate(files["lists"], files["truth"], **settings)
     assert result["OwnGroupHits@5"] == expected["OwnGroupHits@5"] > 0
+
+
+FAILING_MODULE = """
+import weft
+
+@weft.register
+class FailsWithoutPower(weft.UserAverageTopKMetric):
+    def __init__(self, k, *, power=1, **settings):
+        super().__init__(k, **settings)
+        self.power = 1 / power
+"""
+
+
+def test_configurations_report_it_once_in_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr("weft.metrics.registry._classes", dict(registry._classes))
+    (tmp_path / "failing_metrics.py").write_text(FAILING_MODULE)
+    (tmp_path / "run.yaml").write_text("""
+data: {truth: truth.csv, inputs: {price: prices.csv}}
+models: {als: als.csv}
+evaluation:
+  custom_modules: failing_metrics.py
+  metrics: ['FailsWithoutPower(power=0)@3']
+""")
+    done = CliRunner().invoke(app, ["evaluate", str(tmp_path / "run.yaml")])
+    assert done.exit_code == 2, done.output
+    assert done.stderr.count("the metric FailsWithoutPower failed: ZeroDivisionError") == 1
+    assert "\n    self.power = 1 / power" in done.stderr

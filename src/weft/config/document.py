@@ -170,7 +170,9 @@ class Document:
                 where += f"{self.override_style(setting_name(keys), '')}: "
             else:
                 where += f"{show_keys(shown[:-1] if _names(message, str(keys[-1])) else shown)}: "
-        text = " ".join(render(message, self.spell).split("\n"))
+        text = render(message, self.spell)
+        if "\n  File " not in text:  # the lines of an author's code stay lines
+            text = " ".join(text.split("\n"))
         return position or (0, 0), where + text
 
     def _original_keys(self, keys: Keys) -> Keys:

@@ -13,7 +13,7 @@ from weft._input_kinds import NAMED_INPUTS
 from weft.config.document import Document, Keys
 from weft.config.evaluation_section import ComplexMetric, EvaluationSection
 from weft.config.sections import as_list
-from weft.errors import SettingError, WeftError, did_you_mean
+from weft.errors import WeftError, did_you_mean
 from weft.metrics.names import MetricSpec, parse_name
 
 
@@ -143,7 +143,7 @@ def _check_inputs(document: Document, section: EvaluationSection | None) -> None
         with document.collect(("data", "inputs", name)):
             try:
                 find_input_kinds([name], section.all_metrics if section is not None else ())
-            except SettingError as error:
+            except WeftError as error:
                 if error.setting == "inputs" or not is_reported:
                     raise
 
