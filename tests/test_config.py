@@ -807,7 +807,6 @@ MISTAKES = [
         "2:25: mask_seen: true needs data.train, the interactions whose items are masked.",
     ),
     ("data: {truth: ~nobody.csv}", "1:15: data.truth: there is no file or folder"),
-    ("data: {truth: 's3a://lake/test'}", "This is a URL, which weft.engines.spark and weft."),
     ("output: [a]", "1:9: output: got a list, expected the path of a folder."),
     ("report: 3", "1:9: report: got 3, expected the path of a file that ends in .html or .htm."),
     (
@@ -826,6 +825,11 @@ def test_errors_have_a_position(folder, text, expected):
     lines = error_lines(folder, text)
     assert any(line.startswith(expected) for line in lines), "\n".join(lines)
     assert "Traceback" not in "".join(lines) and "pydantic" not in "".join(lines)
+
+
+def test_errors_explain_urls(folder):
+    (line,) = error_lines(folder, "data: {truth: 's3a://lake/test'}")
+    assert "This is a URL, which weft.engines.spark and weft.engines.ray read in Python" in line
 
 
 def test_reports_each_error_once(folder):
