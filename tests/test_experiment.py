@@ -280,7 +280,10 @@ def test_one_table_of_models_data_sets_and_metrics():
     text = table.to_markdown()
     assert "ml: nDCG@10 ↑" in text and "fm: nDCG@10 ↑" in text
     assert text.count("**0.70** † ± 0.00") == 2 and text.count("0.20 ‡ ± 0.00") == 2
-    assert "† significantly better than pop, ‡ worse (hierarchical)" in text
+    assert (
+        "† significantly better than pop, ‡ worse (test hierarchical, p-values adjusted by Holm's "
+        "correction over the pairs of models on each data set and metric, alpha = 0.05)."
+    ) in text
     assert r"\toprule" in table.to_latex() and len(table.to_frame()) == 18
     percent = experiment.table(percent=True, digits=0).to_markdown()
     assert "ml: nDCG@10 (%) ↑" in percent and "**70**" in percent
@@ -289,6 +292,39 @@ def test_one_table_of_models_data_sets_and_metrics():
     assert "| als   | 0.5000 ± 0.0196 |" in single.table().to_markdown()  # over users
     with pytest.raises(SettingError, match="marks differences from a model"):
         experiment.table(test="corrected_t")
+
+
+def test_table_names_values_without_a_p_value():
+    """Without a mark, such a value would read as not significantly different."""
+    experiment = Experiment()
+    for dataset, model in itertools.product(("ml", "fm"), ("pop", "als", "knn")):
+        values = np.arange(20) / 40 + {"pop": 0, "als": 0.3, "knn": 0.1}[model]
+        result = run(None, per_user=values)
+        result = replace(result, entries=(*result.entries, *run(0.5, metric="Gini").entries))
+        if (dataset, model) == ("fm", "knn"):
+            result = replace(result, per_user=None)
+        experiment.add(result, model=model, dataset=dataset)
+    text = experiment.table(baseline="pop", test="hierarchical").to_markdown()
+    assert "no p-value: ml: Gini@10, fm: nDCG@10 (knn), fm: Gini@10." in text
+    text = experiment.table("nDCG@10", baseline="pop", test="hierarchical").to_markdown()
+    assert "ml: Gini" not in text and "no p-value: fm: nDCG@10 (knn)." in text
+
+
+def test_table_marks_values_of_labels():
+    experiment = Experiment()
+    for model, seed in itertools.product(("pop", "als"), range(3)):
+        value = 0.2 + 0.001 * seed + (0.3 if model == "als" else 0)
+        (entry,) = run(value, metric="REO").entries
+        result = Result((replace(entry, cell=("film",)),), model)
+        experiment.add(result, seed=seed)
+    text = experiment.table(baseline="pop", test="seeds_t").to_markdown()
+    assert "0.5010** † ± 0.0010" in text and "no p-value" not in text
+
+
+def test_printed_differences_without_a_test_have_a_dash():
+    values = {("d", "x", None, 0): 0.5, ("d", "y", None, 0): 0.4}
+    text = repr(fill(values).compare(tests="seeds_t"))
+    assert "nan" not in text and re.search(r"x - y +d +nDCG@10 +seeds_t +- +- +-", text)
 
 
 def test_notes_what_tests_lack():

@@ -90,12 +90,16 @@ class RunComparison:
         """Return the rows of `to_frame` as a pandas frame; pyarrow is not needed."""
         return to_pandas(self.to_frame())
 
-    def __repr__(self) -> str:
+    def describe_adjustment(self) -> str:
+        """Return how the p-values are adjusted, over which pairs of models, and alpha."""
         adjusted = "not adjusted"
         if self.correction != "none":
             name = CORRECTION_NAMES[self.correction]
             adjusted = f"adjusted by {name} over the pairs of models on each data set and metric"
-        head = f"Differences between models; p-values {adjusted}, alpha = {self.alpha:g}"
+        return f"p-values {adjusted}, alpha = {self.alpha:g}"
+
+    def __repr__(self) -> str:
+        head = f"Differences between models; {self.describe_adjustment()}"
         lines = [head, *self._format_rows(), "* significant"]
         return "\n".join([*lines, *(f"- {note}" for note in self.notes)])
 
@@ -106,15 +110,16 @@ class RunComparison:
         for row in self.rows:
             metric = row["metric"] if row["k"] is None else f"{row['metric']}@{row['k']}"
             star = "*" if row["significant"] else " "
+            has_interval = not math.isnan(row["ci_low"])
             cells.append(
                 (
                     f"{row['model_a']} - {row['model_b']}",
                     row["dataset"] or "-",
                     metric,
                     row["test"],
-                    f"{row['difference']:+.4f}",
-                    f"[{row['ci_low']:.4f}, {row['ci_high']:.4f}]",
-                    f"{row['p_adjusted']:.3g}{star}",
+                    _format_or_dash(row["difference"], "+.4f"),
+                    f"[{row['ci_low']:.4f}, {row['ci_high']:.4f}]" if has_interval else "-",
+                    _format_or_dash(row["p_adjusted"], ".3g") + star,
                 )
             )
         widths = [max(map(len, column)) for column in zip(*cells)]
@@ -126,6 +131,10 @@ class RunComparison:
             ).rstrip()
             for line in cells
         ]
+
+
+def _format_or_dash(number: float, form: str) -> str:
+    return "-" if math.isnan(number) else format(number, form)
 
 
 _NUM_WORDS = 4  # columns of the printed table that are words

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from weft.evaluation.result import Result
+from weft.statistics.comparison_text import row_metric
 from weft.statistics.experiment.run_comparison import RunComparison
 from weft.statistics.experiment.variation import group_runs
 from weft.statistics.result_table import ResultTable
@@ -37,9 +38,10 @@ def build_table(
     }
     marks = None if comparison is None else _find_marks(runs, names, comparison)
     notes = list(options.pop("notes", ()))
-    if marks is not None:
-        test = comparison.rows[0]["test"] if comparison and comparison.rows else "no test"
+    if comparison is not None and comparison.rows:
+        test = f"test {comparison.rows[0]['test']}, {comparison.describe_adjustment()}"
         notes.append(f"{BETTER} significantly better than {baseline}, {WORSE} worse ({test})")
+        notes += _describe_missing(names, comparison)
     return ResultTable(
         _merge_datasets(runs, names),
         list(names.values()),
@@ -70,6 +72,23 @@ def _merge_datasets(
     return merged
 
 
+def _describe_missing(
+    names: dict[tuple[str, str], str], comparison: RunComparison
+) -> Iterator[str]:
+    """Yield a note on the values that have no mark because they have no p-value."""
+    rows: dict[str, list[Mapping[str, Any]]] = {}
+    for row in comparison.rows:
+        rows.setdefault(names[row["dataset"], row_metric(row)], []).append(row)
+    missing = []
+    for name, of_metric in rows.items():
+        models = [row["model_a"] for row in of_metric if row["significant"] is None]
+        if models:
+            is_partial = len(models) < len(of_metric)
+            missing.append(f"{name} ({', '.join(models)})" if is_partial else name)
+    if missing:
+        yield f"no p-value: {', '.join(missing)}"
+
+
 def _find_marks(
     runs: Sequence[Run], names: dict[tuple[str, str], str], comparison: RunComparison
 ) -> dict[str, dict[str, str]]:
@@ -79,7 +98,7 @@ def _find_marks(
     }
     marks: dict[str, dict[str, str]] = {}
     for row in comparison.rows:
-        metric = row["metric"] if row["k"] is None else f"{row['metric']}@{row['k']}"
+        metric = row_metric(row)
         if row["significant"] and higher.get(metric) is not None:
             is_better = (row["difference"] > 0) == higher[metric]
             of_metric = marks.setdefault(names[row["dataset"], metric], {})
