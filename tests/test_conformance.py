@@ -5,8 +5,10 @@ import torch
 
 import weft
 from metric_cases import BUILT_IN, OF_OTHER_INPUTS, VARIANTS
+from weft.metrics.names import parse_name
 from weft.metrics.registry import FAMILIES, built_in_metrics
 from weft.testing import CHECKS, check_metric, run_check
+from weft.testing.subject import Subject
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -255,8 +257,32 @@ BREAKAGES = {
 
 @pytest.mark.parametrize(("check", "metric"), BREAKAGES.items())
 def test_checks_fail_for_broken_metrics(check, metric):
-    with pytest.raises(AssertionError, match=metric):
+    with pytest.raises(AssertionError, match=rf"^{metric}.* \(check {check}\)$"):
         run_check(check, metric, tolerance=1e-6)
+
+
+@weft.register
+class WrongDirection(_Broken):
+    family, higher_is_better = "accuracy", False
+
+
+def test_failures_of_the_direction_name_the_rankings():
+    message = r"the values 0\.8\d+ of a perfect ranking, .* and 0\.0 of the worst .*=False \("
+    with pytest.raises(AssertionError, match=message):
+        run_check("prefers_the_perfect_ranking", "WrongDirection")
+
+
+def test_failures_of_float32_suggest_a_tolerance():
+    subject = Subject(parse_name("Recall@5"), 1e-9)
+    with pytest.raises(AssertionError, match=r"expected 0\.2; .* float32, set tolerance=1e-6$"):
+        subject.agree(0.20000001, 0.2, "batches of 1")
+    with pytest.raises(AssertionError, match=r"expected 0\.2$"):
+        subject.agree(0.201, 0.2, "batches of 1")
+
+
+def test_unknown_checks_are_refused():
+    with pytest.raises(weft.errors.SettingError, match="Did you mean 'stays_in_bounds'"):
+        run_check("stays_in_bound", "Recall@5")
 
 
 def test_every_check_has_a_broken_metric():

@@ -11,7 +11,7 @@ merged shards and so on. The expected values are a matter of the metric's own te
 
 from __future__ import annotations
 
-from weft.errors import check_bool, check_float, check_type
+from weft.errors import check_bool, check_choice, check_float, check_type
 from weft.metrics.names import MetricSpec, parse_name
 from weft.metrics.registry import needs_cutoff
 from weft.testing.checks import CHECKS
@@ -48,7 +48,9 @@ def check_metric(
     Raises
     ------
     AssertionError
-        If a check fails.
+        If a check fails. The message names the check.
+    UnknownMetric
+        If no metric of this name is registered.
 
     Examples
     --------
@@ -91,6 +93,8 @@ def run_check(
     ------
     AssertionError
         If the check fails.
+    UnknownMetric
+        If no metric of this name is registered.
 
     Examples
     --------
@@ -98,10 +102,14 @@ def run_check(
     >>> weft.testing.run_check("stays_in_bounds", "Recall@5")
     'passed'
     """
+    name = check_choice("name", name, tuple(CHECKS))
     spec = parse_name(metric) if isinstance(metric, str) else metric
     if spec.k is None and needs_cutoff(spec.name):
         spec = spec.with_cutoff(_K)
     subject = Subject(spec, tolerance)
     subject.order_only = not subject.build().reads_scores if order_only is None else order_only
-    reason = CHECKS[name](subject)
+    try:
+        reason = CHECKS[name](subject)
+    except AssertionError as error:
+        raise AssertionError(f"{error} (check {name})") from error
     return "passed" if reason is None else f"not applicable: {reason}"

@@ -55,10 +55,10 @@ def _prefers_the_perfect_ranking(subject: Subject) -> str | None:
         return "it has only values by label"
     perfect = _perfect(subject)
     best, middle, worst = subject.value(perfect), subject.value(), subject.value(-perfect)
-    if not higher:
-        best, worst = worst, best
-    assert best >= middle >= worst, (
-        f"{subject.spec}: perfect {best!r}, random {middle!r}, worst {worst!r} are not in order"
+    is_ordered = best >= middle >= worst if higher else best <= middle <= worst
+    assert is_ordered, (
+        f"{subject.spec}: the values {best!r} of a perfect ranking, {middle!r} of a random one and "
+        f"{worst!r} of the worst are not in the order of higher_is_better={higher}"
     )
     return None
 

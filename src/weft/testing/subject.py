@@ -18,6 +18,7 @@ from weft.metrics.names import MetricSpec
 from weft.metrics.registry import build_metric, needs_cutoff, prototype
 
 NUM_USERS, NUM_ITEMS = 23, 17
+_FLOAT32_ERROR = 1e-6  # relative
 
 
 def _declared_inputs(spec: MetricSpec) -> Mapping[str, InputKind]:
@@ -135,4 +136,6 @@ class Subject:
         """Assert that both are NaN, or equal within the tolerance."""
         is_close = math.isclose(got, expected, rel_tol=self.tolerance, abs_tol=self.tolerance)
         is_same = is_close or (math.isnan(got) and math.isnan(expected))
-        assert is_same, f"{self.spec}: {case}: got {got!r}, expected {expected!r}"
+        is_rounded = math.isclose(got, expected, rel_tol=_FLOAT32_ERROR)
+        hint = "; if the metric computes in float32, set tolerance=1e-6" if is_rounded else ""
+        assert is_same, f"{self.spec}: {case}: got {got!r}, expected {expected!r}{hint}"
