@@ -220,6 +220,22 @@ def test_mlflow_by_epoch_in_the_active_run(mlflow):
     assert mlflow.get_run(run.info.run_id).data.params["rate"] == "0.1"
 
 
+@pytest.mark.slow
+def test_mlflow_results_with_different_settings_in_one_run(mlflow):
+    from weft.integrations.mlflow import log
+
+    with mlflow.start_run() as run:
+        log(evaluate(metrics="nDCG"), step=0, prefix="val_")
+        log(evaluate(name="best"), prefix="test_", report=False)
+        with pytest.raises(mlflow.MlflowException, match="Changing param values"):
+            log(evaluate(metrics="Recall"), step=1, prefix="val_")
+    data = mlflow.get_run(run.info.run_id).data
+    assert "Gini@2" not in data.params["weft.val_metrics"]
+    assert "Gini@2" in data.params["weft.test_metrics"]
+    assert data.tags["weft.val_model"] == "model 0" and data.tags["weft.test_model"] == "best"
+    assert "val_Recall_at_2" not in data.metrics  # nothing of the refused result is logged
+
+
 # Weights & Biases
 
 

@@ -50,7 +50,8 @@ def log(
         Step, such as an epoch, at which metrics are logged. There are then no artifacts, unless
         `report` is True.
     prefix
-        Text before the names of metrics.
+        Text before the names of metrics, and after `weft.` in those of parameters and tags
+        (`weft.val_ties`): a run can then contain results with different settings.
     report
         With False, the report is not stored.
     run_name
@@ -72,10 +73,11 @@ def log(
     active = mlflow.active_run()
     with nullcontext(active) if active is not None else mlflow.start_run(run_name=name) as run:
         if isinstance(subject, Result):
+            start = f"weft.{prefix}"
+            # Parameters come first: MLflow refuses to change them, and then nothing is logged.
+            mlflow.log_params({start + key: text for key, text in setting_texts(subject).items()})
             mlflow.log_metrics(metric_values(subject, prefix), step=step)
-            parameters = {f"weft.{key}": text for key, text in setting_texts(subject).items()}
-            mlflow.log_params(parameters)
-            mlflow.set_tags({f"weft.{key}": text for key, text in describe(subject).items()})
+            mlflow.set_tags({start + key: text for key, text in describe(subject).items()})
         if step is None or report:
             with artifact_files(subject, report=report is not False) as files:
                 for file in files:
