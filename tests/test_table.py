@@ -182,6 +182,13 @@ def test_daggers_against_a_baseline(results, comparison):
     assert comparison.caption("paired_t").replace("_", "\\_") in table.to_markdown()
 
 
+def test_metrics_without_a_test_are_named_beside_the_marks(comparison):
+    """Gini has no value per user; without a mark it would read as not significant."""
+    text = weft.table(comparison, ["nDCG@10", "Gini@10"], baseline="pop").to_markdown()
+    assert "‡ worse; not tested: Gini@10" in text
+    assert "not tested" not in weft.table(comparison, ["nDCG@10"], baseline="pop").to_markdown()
+
+
 def test_letters_without_a_baseline(comparison):
     letters = comparison.letters("paired_t")["nDCG@10"]
     cells = read_cells(weft.table(comparison, "nDCG@10").to_markdown())[1:]

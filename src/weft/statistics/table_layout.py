@@ -205,7 +205,11 @@ class TableLayout:
         caption = [table.comparison.caption(test) for test in tests]
         if table.baseline is None:
             return caption, table.comparison.legend()
-        return caption, [f"{BETTER} significantly better than {table.baseline}, {WORSE} worse"]
+        untested = [row.name for row in table.metric_rows if row.name not in table.tests]
+        return caption, [
+            f"{BETTER} significantly better than {table.baseline}, {WORSE} worse",
+            *([f"not tested: {', '.join(untested)}"] if untested else []),
+        ]
 
 
 def _is_share(value: MetricValue) -> bool:
