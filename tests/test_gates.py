@@ -186,6 +186,10 @@ def test_checks_files_before_evaluating(tmp_path):
         SettingError, match=r"the gate 'nDCG@10 >= base.json': .*there is no such file"
     ):
         prepare_gates([gate], models=["als"], folder=tmp_path)
+    for bound in ("base.json * 98%", "base.json - 2 %", "98% of base.json"):
+        percent = parse_gate(f"nDCG@10 >= {bound}")
+        with pytest.raises(SettingError, match=r"write '\* 0\.98' instead of '\* 98%' or '- 2%'"):
+            prepare_gates([percent], models=["als"], folder=tmp_path)
     (tmp_path / "base.json").write_text("{}")
     with pytest.raises(SettingError, match="not a Weft result"):
         prepare_gates([gate], models=["als"], folder=tmp_path)
@@ -239,6 +243,25 @@ def test_notes_another_truth_or_setting(tmp_path):
     other.save(tmp_path / "base.json")
     _, notes = outcomes("nDCG@10 > base.json", result(nDCG=0.6), folder=tmp_path)
     assert notes == ["base.json was evaluated with ties 'random', this run with 'index'"]
+
+
+def test_notes_tolerances_as_large_as_the_value(tmp_path):
+    """A tolerance of 2 for a value below 1 was probably meant as 2%: nothing could fail."""
+    result(nDCG=0.5, Gini=0.5).save(tmp_path / "base.json")
+    ours = result(nDCG=0.1, Gini=0.9)
+    for text, instead in (
+        ("nDCG@10 >= base.json - 2", "* 0.98"),
+        ("nDCG@10 > base.json - 0.5", "* 0.98"),
+        ("Gini@10 <= base.json + 2", "* 1.02"),
+    ):
+        _, (note,) = outcomes(text, ours, folder=tmp_path)
+        assert note.startswith(f"the gate {text!r} allows a loss of ")
+        assert note.endswith(
+            f"not below the value in base.json (0.5), so that it detects hardly any loss; for 2%, "
+            f"write '{instead}'"
+        )
+    for text in ("nDCG@10 >= base.json - 0.4", "nDCG@10 >= base.json + 2", "Gini@10 <= base.json"):
+        assert outcomes(text, ours, folder=tmp_path)[1] == []
 
 
 def test_notes_another_sample(tmp_path):

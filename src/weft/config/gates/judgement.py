@@ -18,6 +18,8 @@ from weft.metrics.names import format_labels, parse_name, split_labels
 from weft.metrics.profiles import profiled_name
 from weft.metrics.registry import canonical_name, needs_cutoff
 
+_ALLOWS_LOSS = {(">", "-"), ("<", "+")}  # operators with the arithmetic that loosens their bound
+
 
 def prepare_gates(
     gates: Iterable[Gate],
@@ -52,6 +54,7 @@ def judge_gates(
                 outcomes.append(_judge(gate, result))
                 if gate.baseline is not None:
                     name = str(gate.file)
+                    notes += _describe_wide_margin(gate, outcomes[-1].bound)
                     notes += describe_differences(gate.baseline, name, result, "this run")
     return outcomes, list(dict.fromkeys(notes))
 
@@ -73,10 +76,13 @@ def _read_baseline(gate: Gate, name: str, path: Path) -> Result:
     try:
         baseline = load_result(path)
     except InputError as error:
-        raise SettingError(
-            f"the gate {gate.text!r}: {error} Expected a number after the operator, or a result "
-            "file that --out or Result.save wrote."
-        ) from None
+        expected = "a number after the operator, or a result file that --out or Result.save wrote"
+        if "%" in path.name:
+            expected += (
+                "; per cent can be given only as a margin, as in 'not worse than baseline.json by "
+                "2%', so write '* 0.98' instead of '* 98%' or '- 2%'"
+            )
+        raise SettingError(f"the gate {gate.text!r}: {error} Expected {expected}.") from None
     if name not in list(baseline):
         raise SettingError(
             f"the gate {gate.text!r} compares {name}, which is not in {path}. Available: "
@@ -146,6 +152,27 @@ def _value_or_nan(gate: Gate, result: Result, name: str) -> float:
         return find_value(gate, result, name)
     except NotComparable:
         return math.nan
+
+
+def _describe_wide_margin(gate: Gate, bound: float) -> list[str]:
+    """Return a warning if a gate allows a loss as large as the value of the baseline.
+
+    `bound` is that of the outcome. Typical causes are 'by 2' and '- 2' instead of 2%.
+    """
+    if gate.claim is not None:
+        value, allowed, instead = bound, gate.claim.margin_for(bound), "by 2%"
+    elif gate.tolerance is not None and (gate.sign[0], gate.tolerance[0]) in _ALLOWS_LOSS:
+        assert gate.baseline is not None
+        value = _value_or_nan(gate, gate.baseline, gate.name)
+        allowed, instead = gate.tolerance[1], "* 0.98" if gate.sign[0] == ">" else "* 1.02"
+    else:
+        return []
+    if not allowed >= abs(value) > 0:
+        return []
+    return [
+        f"the gate {gate.text!r} allows a loss of {allowed:.3g}, which is not below the value in "
+        f"{gate.file} ({value:.3g}), so that it detects hardly any loss; for 2%, write '{instead}'"
+    ]
 
 
 def _bound_or_nan(gate: Gate) -> float:
