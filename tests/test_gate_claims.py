@@ -212,6 +212,35 @@ def test_checks_baselines_of_claims_before_evaluating(tmp_path):
             prepare_gates(gate, models=["als"], folder=tmp_path)
 
 
+def test_baselines_without_their_table_say_which_file_is_missing(tmp_path):
+    """A JSON file that was copied without its Parquet files has no lack of --per-user."""
+    user_result("base", [0.1, 0.2]).save(tmp_path / "base.json")
+    (tmp_path / "base.per_user.parquet").unlink()
+    message = (
+        r"base\.json: the per-user values were saved in base\.per_user\.parquet, which is not in "
+        r"the folder of base\.json; 'better than' needs them: put the file there"
+    )
+    with pytest.raises(SettingError, match=message):
+        judge("nDCG@10 better than base.json", user_result("als", [0.9, 0.9]), folder=tmp_path)
+    results = {"base": weft.load_result(tmp_path / "base.json"), "als": user_result("als", [1, 1])}
+    message = r"saved in base\.per_user\.parquet, .* a comparison pairs them: put the file there"
+    with pytest.raises(weft.errors.InputError, match=message):
+        weft.compare(results)
+
+
+def test_notes_margins_as_large_as_the_value(tmp_path):
+    """A margin of 2 for a value below 1 was probably meant as 2%: nothing could fail."""
+    user_result("base", [0.4, 0.5, 0.6]).save(tmp_path / "base.json")
+    poor = user_result("poor", [0.01, 0.02, 0.03])
+    for margin in ("2", "100%", "0.5"):
+        text = f"nDCG@10 not worse than base.json by {margin}"
+        _, (note,) = judge(text, poor, folder=tmp_path)
+        assert note.startswith(f"the gate {text!r} allows a loss of ")
+        assert "not below the value in base.json (0.5)" in note and note.endswith("'by 2%'")
+    assert judge("nDCG@10 not worse than base.json by 0.4", poor, folder=tmp_path)[1] == []
+    assert judge("nDCG@10 better than base.json", poor, folder=tmp_path)[1] == []
+
+
 def test_too_few_shared_users_pass_no_claim(tmp_path):
     user_result("base", [0.1]).save(tmp_path / "base.json")
     outcome, _ = judge("nDCG@10 better than base.json", user_result("als", [0.9]), folder=tmp_path)

@@ -119,8 +119,7 @@ def load_result(path: str | Path) -> Result:
         found = _read_table(path.with_name(file), digests.get(table), path, table)
         if found is None:
             notes.append(
-                f"the {_TABLES[table]} were saved in {file}, which is not in the folder of "
-                f"{path.name}"
+                f"{_describe_saved(table)}{file}, which is not in the folder of {path.name}"
             )
         else:
             tables[table] = found
@@ -128,6 +127,16 @@ def load_result(path: str | Path) -> Result:
     if "resamples" in tables:
         fields["resamples"] = _read_resamples(path, document, tables, fields["entries"])
     return Result(notes=tuple(notes), **fields)
+
+
+def describe_missing_table(result: Result, table: str) -> str:
+    """Return the note of `load_result` about a table that was not in the folder, or ""."""
+    start = _describe_saved(table)
+    return next((note for note in result.notes if note.startswith(start)), "")
+
+
+def _describe_saved(table: str) -> str:
+    return f"the {_TABLES[table]} were saved in "
 
 
 def _read_resamples(

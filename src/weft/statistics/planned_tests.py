@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from weft.errors import InputError, SettingError, check_type, read_list, render, setting_ref
 from weft.evaluation.result import Result
+from weft.evaluation.result_io import describe_missing_table
 from weft.metrics.registry import canonical_name
 from weft.statistics.paired_bootstrap import BootstrapTest, find_obstacle
 from weft.statistics.untested import check_requested, describe_untested
@@ -82,6 +83,8 @@ def _choose_user_tests(results: Mapping[str, Result], tests: Sequence[str] | Non
         tests = [_DEFAULT_TEST]
     chosen = [test for test in tests if test != "bootstrap"]
     if lacking and chosen:
+        if missing := describe_missing_table(results[lacking[0]], "per_user"):
+            raise InputError(f"{missing}; a comparison pairs them: put the file there.")
         raise InputError(
             f"the result {lacking[0]!r} has no values per user, which a comparison pairs; evaluate "
             f"it with {setting_ref('per_user', True)}, or evaluate all with "

@@ -15,6 +15,7 @@ from weft.config.gates.outcomes import (
 )
 from weft.errors import InputError
 from weft.evaluation.result import Result, slice_column
+from weft.evaluation.result_io import describe_missing_table
 from weft.statistics.noninferiority import AdvantageTest, measure_advantage
 from weft.statistics.paired_bootstrap import BootstrapTest, find_obstacle
 from weft.statistics.pairing import Floats, align_users
@@ -26,6 +27,8 @@ def check_claim(gate: Gate, result: Result, name: str) -> None:
         raise NotComparable(f"{name} has no direction: no value is worse than another")
     if _has_user_values(result, name) or _is_resampled(result, name):
         return
+    if missing := describe_missing_table(result, "per_user"):
+        raise NotComparable(f"{missing}; '{gate.sign}' needs them: put the file there")
     if result.per_user is None:
         raise NotComparable(
             f"it has no values per user, which '{gate.sign}' needs; evaluate it with --per-user "
