@@ -439,7 +439,7 @@ def test_matrices_number_users_and_items(matrix):
         ),
     ):
         weft.evaluate({0: [4]}, truth, metrics="MRR@2")
-    with pytest.raises(InputError, match="truth is a matrix with 4 columns, but there are 3 items"):
+    with pytest.raises(InputError, match="truth is a matrix with 4 columns for 3 items"):
         weft.evaluate({0: ["a"]}, truth, items=["a", "b", "c"], metrics="MRR@2")
     with pytest.raises(
         InputError, match=r"source has strings.*column numbers of truth, 0 to 3.*items="

@@ -78,6 +78,7 @@ _NUMBER_FORMS = {
     "have": "has",
     "belong": "belongs",
     "count": "counts",
+    "keep": "keeps",
     "match": "matches",
     "remain": "remains",
     "repeat": "repeats",

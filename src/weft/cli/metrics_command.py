@@ -171,8 +171,7 @@ def _list_metrics(metrics: list[type[BaseMetric]], *, with_profiles: bool) -> No
         else:
             last = definitions.describe(metric).summary
         direction = definitions.direction(metric).partition(" (")[0]
-        needed = definitions.combined_inputs(metric)
-        needed = needed or ", ".join(definitions.needed_inputs(metric))
+        needed = definitions.describe_inputs(metric)
         facts = f"better: {direction}" + (f"; needs {needed}" if needed else "")
         table.add_row(definitions.title(metric), Text(f"{last}\n").append(facts, style="dim"))
     console.print(trimmed)

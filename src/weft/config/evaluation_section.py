@@ -34,7 +34,7 @@ from weft.metrics.names import MetricSpec
 SLICES = {"slices": "user_groups", "item_slices": "item_clusters"}
 # The name of a rule or of an input, with or without arguments: no path, which has a suffix.
 ITEM_RULE = re.compile(r"\s*\w+\s*(?:\([^()]*\)\s*)?")
-# A rule with arguments, even a misspelled one, whose error names the rules.
+# A rule with arguments, also if it is misspelled: the error names the rules.
 _USER_RULE = re.compile(r"\s*(?:(?:quantiles|bins)\b.*|\w+\s*\([^()]*\)\s*)", re.IGNORECASE)
 _TESTS = {
     "paired_t_test": "paired_t",

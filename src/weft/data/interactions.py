@@ -311,9 +311,8 @@ class InteractionTable:
             return self
         if self.shape[1] != items.size:
             raise InputError(
-                f"{self.where} is a matrix with {agree(self.shape[1], '{n} column{s}')}, but "
-                f"{agree(items.size, 'there {are} {n} item{s}')}; expected one column for each "
-                "item."
+                f"{self.where} is a matrix with {agree(self.shape[1], '{n} column{s}')} for "
+                f"{agree(items.size, '{n} item{s}')}; expected one column for each item."
             )
         all_users = pl.int_range(self.shape[0], dtype=pl.Int64, eager=True)
         ids = items.ids.gather(self.items)
@@ -324,19 +323,17 @@ class InteractionTable:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return user codes (-1 for unknown users) and item codes; raise for unknown items."""
         if self.shape is not None:
-            expected = (users.size, items.size)
             if self.num_rows not in (None, users.size):
                 raise InputError(
                     f"{self.where} has {agree(self.num_rows, '{n} item number{s}')}, but "
                     f"{agree(users.size, 'there {are} {n} user{s}')}; give one for each, in the "
                     "order of the scores, -1 or -100 for none."
                 )
-            if self.shape != expected:
+            if self.shape != (users.size, items.size):
                 raise InputError(
                     f"{self.where} is a matrix of shape {list(self.shape)} for "
                     f"{agree(users.size, '{n} user{s}')} and {agree(items.size, '{n} item{s}')}; "
-                    f"expected shape {list(expected)}, "
-                    "rows and columns in the order of the scores."
+                    f"expected shape [{users.size}, {items.size}], in the order of the scores."
                 )
             return self.users.to_numpy(), self.items.to_numpy()
         item_codes = self.encode_items(items)

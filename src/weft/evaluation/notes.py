@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from weft.evaluation.evaluator import Evaluator
 
 Counts = Mapping[str, int]
+_KEEP_STATES = "{keep} {their} own state{s}"
 # `BaseMetric.sampling_behaviour` of metrics to which rank estimators apply.
 _ESTIMATED = ("corrected", "combined")
 # By form of an input, what items or users without a value have, or count as.
@@ -180,11 +181,7 @@ def _describe_kept_repeats(evaluator: Evaluator) -> str:
     ]
     if not keep:
         return ""
-    return f", except in {', '.join(map(str, keep))}, which {_keep_states(len(keep))}"
-
-
-def _keep_states(number: int) -> str:
-    return "keeps its own state" if number == 1 else "keep their own states"
+    return f", except in {', '.join(map(str, keep))}, which {agree(len(keep), _KEEP_STATES)}"
 
 
 def _own_state_notes(evaluator: Evaluator) -> Iterator[str]:
@@ -203,7 +200,8 @@ def _own_state_notes(evaluator: Evaluator) -> Iterator[str]:
     is_custom = not all(module.startswith("weft.") for module in modules)
     pointer = f". {_POINTER_TO_SUMS}" if is_custom else ""
     names = ", ".join(map(str, metric_set.stateful))
-    yield f"{names} {_keep_states(len(metric_set.stateful))}: {', '.join(lacks)}{pointer}"
+    keep = agree(len(metric_set.stateful), _KEEP_STATES)
+    yield f"{names} {keep}: {', '.join(lacks)}{pointer}"
 
 
 def _list_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) -> Iterator[str]:
@@ -233,11 +231,8 @@ def _cutoff_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
     if short:
         (first, users), *others = short.items()
         more = "".join(f", {number:,} fewer than {k}" for k, number in others)
-        yield (
-            agree(users, "{n} user{s} {have} fewer than ")
-            + agree(first, "{n} recommended item{s}")
-            + more
-        )
+        items = agree(first, "{n} recommended item{s}") + more
+        yield agree(users, "{n} user{s} {have} fewer than ") + items
     tied = {k: counts[f"ties@{k}"] for k in cutoffs if counts[f"ties@{k}"]}
     if tied:
         (first, users), *others = tied.items()

@@ -143,10 +143,10 @@ def _find_device(device: Any) -> torch.device:
     """Return the device of a setting, with its number. Raises `SettingError` if there is none."""
     shown = str(device) if isinstance(device, torch.device) else device
     try:
-        found = torch.empty(0, device=device).device
-        if found.type == "meta":
+        numbered = torch.empty(0, device=device).device
+        if numbered.type == "meta":
             raise ValueError("tensors on it have no data")
-        return found
+        return numbered
     except (RuntimeError, TypeError, ValueError, AssertionError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         raise SettingError(

@@ -8,7 +8,7 @@ import inspect
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -224,11 +224,12 @@ def needed_inputs(metric: type[BaseMetric]) -> list[str]:
     return missing_inputs(metric, frozenset())
 
 
-def combined_inputs(metric: type[BaseMetric]) -> str:
-    """Return a text instead of the needed inputs if the name must give the metrics to combine."""
+def describe_inputs(metric: type[BaseMetric], write: Callable[[str], str] = str) -> str:
+    """Return the needed inputs as text, each as `write` shows it; empty if there are none."""
     names = metric_parameters(metric).get("metric_names")
-    is_required = names is not None and names.default is inspect.Parameter.empty
-    return "the inputs of its metrics" if is_required else ""
+    if names is not None and names.default is inspect.Parameter.empty:
+        return "the inputs of its metrics"
+    return ", ".join(map(write, needed_inputs(metric)))
 
 
 def missing_inputs(metric: type[BaseMetric], given: Set[str]) -> list[str]:
@@ -248,7 +249,7 @@ def list_facts(metric: type[BaseMetric]) -> Iterator[tuple[str, str]]:
     yield "family", metric.family
     yield "better", direction(metric)
     yield "range", value_range(metric)
-    yield "needs", combined_inputs(metric) or ", ".join(needed_inputs(metric)) or SCORES_AND_TRUTH
+    yield "needs", describe_inputs(metric) or SCORES_AND_TRUTH
     yield "sampled", sampling_text(metric)
     if related := describe(metric).related:
         yield "related", ", ".join(related)

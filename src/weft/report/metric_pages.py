@@ -82,12 +82,11 @@ def _index_page(metrics: Sequence[type[BaseMetric]]) -> str:
 
 
 def _index_row(metric: type[BaseMetric]) -> tuple[str, ...]:
-    inputs = (f"`{name}`" for name in definitions.needed_inputs(metric))
     return (
         f"[{definitions.title(metric)}]({metric.__name__}.md)",
         set_symbols(definitions.describe(metric).summary),
         definitions.direction(metric),
-        definitions.combined_inputs(metric) or ", ".join(inputs) or "-",
+        definitions.describe_inputs(metric, "`{}`".format) or "-",
     )
 
 
@@ -133,20 +132,14 @@ def _related(names: Iterable[str]) -> Iterator[str]:
 
 
 def _properties(metric: type[BaseMetric]) -> Iterator[str]:
-    inputs = (
-        f"`{name}` ({BUILT_IN_INPUTS[name].describe()})"
-        for name in definitions.needed_inputs(metric)
+    inputs = definitions.describe_inputs(
+        metric, lambda name: f"`{name}` ({BUILT_IN_INPUTS[name].describe()})"
     )
     facts = [
         ("family", metric.family),
         ("better", definitions.direction(metric)),
         ("range", definitions.value_range(metric)),
-        (
-            "needs",
-            definitions.combined_inputs(metric)
-            or ", ".join(inputs)
-            or definitions.SCORES_AND_TRUTH,
-        ),
+        ("needs", inputs or definitions.SCORES_AND_TRUTH),
         ("[sampled negatives](../concepts/sampling-bias.md)", definitions.sampling_text(metric)),
         ("undefined if", metric.undefined),
         ("reference", _link_dois(metric.reference)),
