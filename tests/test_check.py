@@ -748,6 +748,17 @@ def test_finds_ties():
     assert check(lists.with_columns(RANKED["rank"])).findings == ()  # a rank settles them
 
 
+def test_finds_orders_in_columns_that_are_not_read():
+    """A score column with an unknown name leaves the order to the rows, which may be arbitrary."""
+    named = LISTS.rename({"score": "affinity"})
+    finding = only(check(named[::-1]), "order-of-rows", "warning")
+    assert finding.count == 24 and "Columns that were not read: 'affinity'." in finding.message
+    assert "--column score=NAME" in finding.fix
+    assert before(finding) == evaluate(LISTS[::-1].drop("score"))
+    assert treated(finding, "rows in reverse order") == evaluate()
+    assert check(LISTS.drop("score")).findings == ()
+
+
 def test_finds_rising_scores():
     lists = LISTS.with_columns(-pl.col("score"))
     finding = only(check(lists), "rising-scores", "warning")

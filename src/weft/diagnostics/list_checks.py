@@ -44,6 +44,8 @@ def check_within_lists(
         yield from _check_ranks(table)
     elif "score" in table.frame.columns:
         yield from _check_scores(table, cutoffs)
+    elif table.unused_columns:
+        yield _order_of_rows(table)
     if cutoffs:
         yield from drop_absent(_same_lists(table, max(cutoffs)))
 
@@ -119,6 +121,29 @@ def _uneven_lists(
         table.examples(lengths.sort("items", descending=True, maintain_order=True)),
         (Treatment(f"all lists cut to {shortest} items", cut),),
         "None needed for metrics with a cut-off; metrics of whole lists favour longer lists.",
+    )
+
+
+def _order_of_rows(table: RawTable) -> DraftFinding:
+    """Find lists whose order may be in a column that was not read."""
+
+    def reverse(data: Inputs) -> Inputs:
+        frame = table.frame.sort("row", descending=True)
+        rows = frame.with_columns(row=pl.int_range(pl.len(), dtype=frame["row"].dtype))
+        return replace(data, lists=table.with_frame(rows))
+
+    return DraftFinding(
+        "order-of-rows",
+        "warning",
+        table.where,
+        "The lists have neither scores nor ranks; the order of the rows is used, best first. "
+        f"Columns that were not read: {', '.join(map(repr, table.unused_columns))}.",
+        len(table.frame),
+        table.examples(table.frame),
+        (Treatment("rows in reverse order", reverse),),
+        "If one of these columns gives the order, name it: --column score=NAME or --column "
+        "rank=NAME, in Python and YAML the setting columns of the file. Otherwise, make sure that "
+        "the rows of each user are in order.",
     )
 
 

@@ -42,6 +42,7 @@ class RawTable:
     fractional: tuple[str, ...] = ()  # kinds ("user", "item") with ids such as 1.0
     # Rows with integer scores that float64 cannot represent exactly.
     imprecise: pl.DataFrame = field(default_factory=pl.DataFrame)
+    unused_columns: tuple[str, ...] = ()
 
     @cached_property
     def users(self) -> pl.Series:
@@ -164,6 +165,7 @@ def _from_rows(table: RowTable, where: str, use: str) -> RawTable:
         without_ids=rejected,
         fractional=tuple(error.role for error in table.errors if error.kind == "fractional-id"),
         imprecise=frame.filter(np.isin(numbers, np.concatenate([[], *rounded]))),
+        unused_columns=table.unused_columns,
     )
 
 
