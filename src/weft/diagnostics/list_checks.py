@@ -129,7 +129,7 @@ def _order_of_rows(table: RawTable) -> DraftFinding:
 
     def reverse(data: Inputs) -> Inputs:
         frame = table.frame.sort("row", descending=True)
-        rows = frame.with_columns(row=pl.int_range(pl.len(), dtype=frame["row"].dtype))
+        rows = frame.with_columns(row=pl.int_range(pl.len(), dtype=pl.Int64))
         return replace(data, lists=table.with_frame(rows))
 
     return DraftFinding(
