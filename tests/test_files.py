@@ -397,6 +397,8 @@ def test_rejects_wrong_settings_of_a_file():
             weft.File("a.csv", **wrong)
     with pytest.raises(SettingError, match="path="):
         weft.File("")
+    with pytest.raises(SettingError, match=r"^path is a DataFrame; .* without weft\.File"):
+        weft.File(pl.DataFrame({"user": ["ann"], "item": ["tea"], "stars": [4]}))
 
 
 # --------------------------------------------------------------------------------------------------

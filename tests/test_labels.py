@@ -923,7 +923,7 @@ WRONG_LABELS = {
     ),
     "no labels": (
         {"user_groups": pl.DataFrame({"user": ["ann"]})},
-        ["'user'", "one with the labels", "select"],
+        ["'user'", "one with the labels", r"frame\[\['user', 'label'\]\]"],
     ),
     "two unnamed": (
         {"user_groups": pl.DataFrame({"user": ["ann"], "a": [1], "b": [2]})},

@@ -342,12 +342,17 @@ def test_missing_and_unreadable_timestamps_name_their_lines(tmp_path):
     path = write_ratings(tmp_path / "r.csv", ["a,x,1,5", "a,y,1,soon", "b,x,1,7"])
     with pytest.raises(InputError, match="the timestamp in line 3 is not a valid integer"):
         weft.split(path, "leave-last-out")
+    path = write_ratings(tmp_path / "r.csv", ["a,x,1,30.12.2020", "a,y,1,31.12.2020"])
+    with pytest.raises(InputError, match="line 2, line 3 is neither a number nor a date in ISO"):
+        weft.split(path, "leave-last-out")
     path = write_ratings(tmp_path / "r.csv", ["a,x,good,5", "a,y,1,6"])
     with pytest.raises(InputError, match="a 'rating' that is not a number in line 2"):
         weft.split(path, "leave-last-out")
     path.write_text("user,item\na,x\na,y\n")
-    with pytest.raises(InputError, match="has no column of timestamps"):
+    with pytest.raises(InputError, match=r"has no column of timestamps.* Name it in the setting"):
         weft.split(path, "timeline")
+    with pytest.raises(InputError, match=r"has no column of timestamps.* Rename the column, or"):
+        weft.split(pl.read_csv(path), "timeline")
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,7 @@ def _find_label_columns(frame: Any, kind: str, where: str) -> tuple[Any, Any]:
     if len(others) != 1:
         raise InputError(
             f"{where} has the columns {columns}; expected {id_column!r} and one with the labels. "
-            f"Select two columns, for example frame.select({id_column!r}, 'label')."
+            f"Select two columns, for example frame[[{id_column!r}, 'label']]."
         )
     names = dict(zip(columns, frame.columns))  # pandas allows names that are not text
     return frame[names[id_column]], frame[names[others[0]]]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from weft._choices import MATRIX_SUFFIXES, FileFormat, IdType, choices
 from weft.data.readers.roles import MAIN_ROLES, ROLES
-from weft.errors import SettingError, check_choice, did_you_mean, setting_ref
+from weft.errors import SettingError, check_choice, describe_type, did_you_mean, setting_ref
 
 _FORMATS = choices(FileFormat)
 SPACES = " "  # any number of spaces and tabs
@@ -80,7 +80,13 @@ class File:
         columns: Mapping[str, str | int] | None = None,
         ids: IdType = "auto",
     ) -> None:
-        if not isinstance(path, (str, Path)) or not str(path):
+        if not isinstance(path, (str, Path)):
+            raise SettingError(
+                f"path is {describe_type(path)}; expected the path of a file, a folder or a "
+                "pattern. Pass a frame without weft.File, and rename its columns.",
+                setting="path",
+            )
+        if not str(path):
             raise SettingError(
                 f"{setting_ref('path', path)}; expected the path of a file, a folder or a pattern."
             )

@@ -105,11 +105,14 @@ def _read_times(data: SplitInput, *, is_required: bool) -> pl.Series | None:
     schema = data.keys.collect_schema()
     if "timestamp" not in schema:
         if is_required:
+            remedy = "Rename the column"
+            if data.layout is not None:
+                columns = setting_ref("columns", {"timestamp": "NAME"})
+                remedy = f"Name it in the setting {columns} of the file"
             raise InputError(
                 f"{data.where} has no column of timestamps, which this method needs; expected one "
-                "named 'timestamp' (or 'time', 'date', 'datetime', 'ts'). Name it in the setting "
-                f"{setting_ref('columns', {'timestamp': 'NAME'})} of a file, or split at random: "
-                f"{setting_ref('method', 'random')}."
+                f"named 'timestamp' (or 'time', 'date', 'datetime', 'ts'). {remedy}, or split at "
+                f"random: {setting_ref('method', 'random')}."
             )
         return None
     time = pl.col("timestamp")
@@ -158,10 +161,14 @@ def _parse_times(data: SplitInput, dtype: Any) -> tuple[pl.Expr | None, InputErr
     best = min(range(len(candidates)), key=lambda number: (counts[number], number))
     if counts[best]:
         wrong = find_rows(data.keys, time.is_not_null() & candidates[best].is_null())
-        kinds = ("integer", "number", "date in ISO 8601, such as 2024-06-30T12:00:00")
+        date = "date in ISO 8601, such as 2024-06-30T12:00:00"
+        kinds = ("integer", "number", date)
+        problem = f"not a valid {kinds[best]}"
+        if len(set(counts)) == 1:  # no kind fits better than another
+            problem = f"neither a number nor a {date}"
         return None, InputError(
-            f"{data.where}: the timestamp in {data.describe_rows(wrong)} is not a valid "
-            f"{kinds[best]}; write all timestamps in one way."
+            f"{data.where}: the timestamp in {data.describe_rows(wrong)} is {problem}; write all "
+            "timestamps in one way."
         )
     return candidates[best], None
 
