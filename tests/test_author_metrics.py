@@ -165,3 +165,10 @@ def test_key_errors_of_other_lookups_are_not_changed():
 
     with pytest.raises(KeyError, match="missing"):
         Unlucky(k=5).update(SCORES, RATINGS)
+
+
+def test_unknown_populations_are_refused():
+    with pytest.raises(SettingError, match="OfAll declares users = 'all'; expected one of 'lists'"):
+
+        class OfAll(weft.UserAverageTopKMetric):
+            users = "all"

@@ -155,6 +155,12 @@ class UserAverageMetric(UserMeanMetric):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        users = cls.__dict__.get("users")
+        if isinstance(users, str) and users not in POPULATIONS:
+            raise SettingError(
+                f"{cls.__name__} declares users = {users!r}; expected one of "
+                f"{', '.join(map(repr, POPULATIONS))}."
+            )
         if "compute_scores" in cls.__dict__ and "user_values" not in cls.__dict__:
             # Also in a subclass of a built-in metric. Blocks describe the lists as they are.
             cls.user_values = UserAverageMetric.user_values  # type: ignore[method-assign]
@@ -174,7 +180,7 @@ class UserAverageMetric(UserMeanMetric):
         preds
             Scores after masking, `[batch, items]`.
         target
-            Binary relevance, `[batch, items]`.
+            Binary relevance, `[batch, items]`; None if the class declares blocks without it.
         kwargs
             Further blocks by keyword: those that the class declares, or all.
         """
@@ -205,7 +211,7 @@ class UserAverageTopKMetric(TopKMetric, UserAverageMetric):
     """Base class of metrics that average a value per user at a cut-off.
 
     A subclass defines one method, `compute_scores`. The average is over the users with a relevant
-    item.
+    item or, with the class attribute `users = "lists"`, over all users with a list or scores.
 
     >>> import torch, weft
     >>> class FirstIsHit(weft.UserAverageTopKMetric):
@@ -228,7 +234,7 @@ class UserAverageTopKMetric(TopKMetric, UserAverageMetric):
         preds
             Scores after masking, `[batch, items]`.
         target
-            Binary relevance, `[batch, items]`.
+            Binary relevance, `[batch, items]`; None if the class declares blocks without it.
         top_k_rel
             1 if the item at a position is relevant, otherwise 0; `[batch, k]`.
         kwargs
