@@ -164,6 +164,10 @@ def test_compute_metrics_names_what_is_missing():
     with pytest.raises(InputError, match=r"the prediction has no label_ids.*label_names"):
         ComputeMetrics(weft.Evaluator(METRICS))(SimpleNamespace(predictions=TABLE, label_ids=None))
 
+    several = SimpleNamespace(predictions=TABLE, label_ids=(prediction().label_ids, np.arange(3)))
+    with pytest.raises(InputError, match=r"label_ids of the prediction is a tuple of 2.*inputs="):
+        ComputeMetrics(weft.Evaluator(METRICS))(several)
+
 
 def test_factors_and_frames_of_other_libraries():
     """The one-liners of the documentation, for objects of the shape that these libraries have."""

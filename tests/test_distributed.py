@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,6 +23,7 @@ from test_states import EVERYTHING, SLICES, alike
 from weft import cli
 from weft.engines import distributed
 from weft.errors import SettingError, WeftError
+from weft.integrations.huggingface import ComputeMetrics
 
 KEPT = {"per_user": True, "bootstrap": 8, "slices": SLICES, "seed": 3}
 TRUTH = {row: dict(zip(range(ITEMS), ratings)) for row, ratings in enumerate(TARGET.tolist())}
@@ -130,6 +132,10 @@ def work(rank, number):
     for rows in torch.tensor(list(DistributedSampler(range(USERS), shuffle=True, seed=2))).split(4):
         padded.update(SCORES[rows], TARGET[rows], rows)
     found["padded"] = padded.compute()
+    # The Trainer of Hugging Face gathers the rows of all processes in each of them.
+    compute = ComputeMetrics(weft.Evaluator(["nDCG", "Gini"], 3, num_items=ITEMS))
+    compute(SimpleNamespace(predictions=SCORES, label_ids=TARGET))
+    found["gathered"] = compute.result
     for how in HOW:
         found[how] = evaluated(how, distributed.evaluate)
     different = {
@@ -194,6 +200,15 @@ def test_repeated_users_of_samplers_count_once(together):
         notes = tuple(note for note in result.notes if "earlier rows" not in note)
         assert len(notes) == len(result.notes) - 1
         alike(replace(result, notes=notes, counts={**result.counts, "repeated_users": 0}), expected)
+
+
+@pytest.mark.slow
+def test_rows_gathered_by_the_trainer_of_hugging_face_count_once(together):
+    compute = ComputeMetrics(weft.Evaluator(["nDCG", "Gini"], 3, num_items=ITEMS))
+    compute(SimpleNamespace(predictions=SCORES, label_ids=TARGET))
+    assert compute.result.counts["users"] == USERS
+    for found in together:
+        alike(found["gathered"], compute.result)
 
 
 @pytest.mark.slow

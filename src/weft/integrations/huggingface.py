@@ -19,7 +19,8 @@ class ComputeMetrics:
     """A function for `Trainer(compute_metrics=...)` with the metrics of an `Evaluator`.
 
     With `batch_eval_metrics=True` the Trainer calls it for each batch, and with
-    `compute_result=True` for the last one; otherwise once, with all rows.
+    `compute_result=True` for the last one; otherwise once, with all rows. In a training with
+    several processes, the Trainer gathers the rows of all of them, so states are not merged again.
 
     Parameters
     ----------
@@ -54,6 +55,8 @@ class ComputeMetrics:
             )
         self._evaluator = evaluator.clone()
         self._evaluator.reset()
+        # The Trainer gathers the rows of all processes in each of them.
+        self._evaluator.sync_on_compute = False
         self._inputs = _read_prediction if inputs is None else inputs
         self.result: Result | None = None
 
@@ -84,4 +87,10 @@ def _read_prediction(prediction: Any) -> dict[str, Any]:
                 f"the prediction has no {name}; expected scores as the first output of the model, "
                 "and labels. Set label_names of the Trainer, or give inputs=."
             )
+    if isinstance(labels, tuple):  # the Trainer has several label_names
+        raise InputError(
+            f"label_ids of the prediction is a tuple of {len(labels)}; expected one array of item "
+            "numbers. Give inputs=, such as lambda prediction: {'preds': prediction.predictions, "
+            "'target': prediction.label_ids[0]}."
+        )
     return {"preds": scores, "target": labels}
