@@ -910,6 +910,18 @@ UPDATE_ERRORS = [
     ("target item negative", up(target=((0,), (-2,))), InputError, ["item -2", "0 to 2"]),
     ("target item twice", up(target=((0, 0), (1,))), InputError, ["same .row, item. pair twice"]),
     (
+        "target padded with 0",
+        up(target=torch.tensor([[2, 0, 0, 0], [1, 2, 0, 0]])),
+        InputError,
+        ["same .row, item. pair twice", "Row 0 contains the item 0", "-1 or -100 pads short rows"],
+    ),
+    (
+        "target a matrix with too few columns",
+        up(target=torch.tensor([[1, 0], [1, 1]])),
+        InputError,
+        ["Row 1 contains the item 1 more than once", r"one column per item, \[2, 3\]"],
+    ),
+    (
         "target csr cell twice",
         up(target=sp.csr_matrix((np.ones(2), [1, 1], [0, 2, 2]), (2, 3))),
         InputError,
@@ -984,7 +996,7 @@ UPDATE_ERRORS = [
         "metric with a block",
         alone(SCORES, [[0], [1]], valid_users=1),
         InputError,
-        ["'valid_users' in addition to a target"],
+        ["'valid_users' in addition to a target", "preds, target, user_indices and items"],
     ),
     ("metric with lists", alone(SCORES.tolist(), [[0], [1]]), InputError, ["preds is a list"]),
     (

@@ -220,8 +220,14 @@ def _read_items(items: Tensor, batch: int, *, num_items: int) -> SparseRows:
     if items.numel() and (int(items.max()) >= num_items or int(items.min()) < -1):
         _refuse_item(int(items[(items >= num_items) | (items < -1)][0]), num_items)
     items = items.sort(dim=1).values
-    if ((items[:, 1:] == items[:, :-1]) & (items[:, 1:] >= 0)).any():
-        raise InputError(_REPEATED)
+    repeated = (items[:, 1:] == items[:, :-1]) & (items[:, 1:] >= 0)
+    if repeated.any():
+        row, column = repeated.nonzero()[0].tolist()
+        raise InputError(
+            f"{_REPEATED} Row {row} contains the item {int(items[row, column])} more than once. "
+            "These integers are item numbers, and -1 or -100 pads short rows; a matrix of ratings "
+            f"has one column per item, [{batch}, {num_items}]."
+        )
     is_item = items >= 0
     offsets = torch.nn.functional.pad(is_item.sum(1).cumsum(0), (1, 0))
     items = items[is_item]

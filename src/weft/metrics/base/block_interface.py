@@ -71,8 +71,8 @@ def check_target(metric: str, target: Any, blocks: Collection[str]) -> None:
         )
     if blocks:
         raise InputError(
-            f"{metric}.update() got {', '.join(map(repr, blocks))} in addition to a target; give "
-            "either the target or blocks."
+            f"{metric}.update() got {', '.join(map(repr, blocks))} in addition to a target. "
+            "Its arguments are preds, target, user_indices and items; blocks replace the target."
         )
 
 
