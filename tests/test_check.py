@@ -540,6 +540,15 @@ def test_finds_ratings_that_need_a_threshold():
     assert check(truth=rated.with_columns(pl.lit(3).alias("rating"))).findings == ()
 
 
+def test_a_threshold_without_ratings_has_its_own_fix():
+    (finding,) = check(relevance_threshold=4).findings
+    assert (finding.kind, finding.severity) == ("users-without-relevant-items", "warning")
+    assert "as if the truth had no ratings" in finding.fix
+    rated = TRUTH.with_columns(rating=pl.when(pl.col("user") == "u1").then(2).otherwise(5))
+    (finding,) = check(truth=rated, relevance_threshold=4).findings
+    assert "lower the threshold" in finding.fix
+
+
 def test_finds_users_without_relevant_items():
     rated = TRUTH.with_columns(rating=pl.when(pl.col("user") == "u1").then(0).otherwise(1))
     checked = check(truth=rated)

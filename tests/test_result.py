@@ -660,6 +660,18 @@ SUSPICIOUS = {
         2,
         "2 of 3 users have no relevant item",
     ),
+    "threshold without ratings": (
+        {"truth": {0: [0], 1: [0], 2: [0]}, "relevance_threshold": 4},
+        "judged_not_relevant",
+        3,
+        "relevance_threshold is 4, but the truth has no rating above 1",
+    ),
+    "averaged ties": (
+        {"scores": torch.zeros(3, 4), "ties": "expected"},
+        "ties@2",
+        3,
+        "3 users have equal scores at positions 2 and 3: the tie rule 'expected' averages over all",
+    ),
     "relevant items seen": (
         {"train": {0: [0], 2: [2, 3]}},
         "relevant_seen",

@@ -99,6 +99,12 @@ def _users_without_relevant_items(
     without = exclude_ids(truth.users, with_relevant)
     other = "zero" if empty_users == "skip" else "skip"
     outcome = "{are} skipped" if empty_users == "skip" else "{count} as 0"
+    fix = "None needed if this is intended; lower the threshold if too many users are skipped."
+    if threshold is not None and threshold > 1 and not (truth.frame["rating"] > 1).any():
+        fix = (
+            "No rating is above 1, as if the truth had no ratings: name its column of ratings "
+            "'rating', or remove the threshold."
+        )
     return draft_finding(
         "users-without-relevant-items",
         "note" if len(with_relevant) else "warning",
@@ -106,7 +112,7 @@ def _users_without_relevant_items(
         without.to_frame("user"),
         message=f"{{n}} of {len(truth.users):,} users {{have}} no relevant item and {outcome}.",
         treatments=(Treatment(f"empty_users={other!r}", settings={"empty_users": other}),),
-        fix="None needed if this is intended; lower the threshold if too many users are skipped.",
+        fix=fix,
     )
 
 

@@ -22,7 +22,7 @@ from weft.evaluation.list_notes import list_notes
 from weft.evaluation.metric_set import MetricSet
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.propensity_notes import propensity_notes
-from weft.evaluation.rating_notes import judgement_notes, rating_notes
+from weft.evaluation.rating_notes import judgement_notes, rating_notes, unrated_notes
 from weft.evaluation.settings import EvaluationSettings
 from weft.evaluation.slice_notes import named_inputs, slice_notes, target_notes
 from weft.evaluation.state import EvaluationState
@@ -124,7 +124,7 @@ def state_notes(
     notes += [*_user_notes(evaluator, state, counts), *_list_notes(evaluator, state, counts)]
     if metric_set.has_slices or evaluator.kinds.keys() - {"train"} or "train" in metric_set.needs:
         notes += _label_notes(evaluator, counts)
-    notes += judgement_notes(evaluator, counts)
+    notes += [*unrated_notes(evaluator, counts), *judgement_notes(evaluator, counts)]
     notes += propensity_notes(metric_set, state, values)
     if evaluator.rule.name == "expected" or evaluator.estimator is not None:
         notes += _estimate_notes(evaluator)
@@ -237,10 +237,13 @@ def _cutoff_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
     if tied:
         (first, users), *others = tied.items()
         more = "".join(f", {number:,} at {k} and {k + 1}" for k, number in others)
+        effect = f"decides which items are in the top {first if not others else 'k'}"
+        if evaluator.rule.name == "expected":
+            effect = "averages over all orders of these items"
         yield (
             agree(users, "{n} user{s} {have} equal scores ")
             + f"at positions {first} and {first + 1}{more}: the tie rule {evaluator.rule.name!r} "
-            f"decides which items are in the top {first if not others else 'k'}"
+            + effect
         )
 
 

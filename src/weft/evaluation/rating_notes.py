@@ -44,6 +44,19 @@ def judgement_notes(evaluator: Evaluator, counts: Mapping[str, int]) -> Iterator
         )
 
 
+def unrated_notes(evaluator: Evaluator, counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield a note if no rating can reach the threshold, as in a truth without ratings."""
+    threshold = evaluator.settings.relevance_threshold
+    if threshold is None or threshold <= 1 or counts["graded_ratings"]:
+        return
+    if counts["judged_not_relevant"]:
+        yield (
+            f"relevance_threshold is {threshold:g}, but the truth has no rating above 1. Without a "
+            "column of ratings that is recognized, such as 'rating', every interaction has the "
+            "rating 1"
+        )
+
+
 def rating_notes(evaluator: Evaluator) -> Iterator[str]:
     """Yield how ratings enter the metrics of the run: as gains, or as what is relevant."""
     gains, threshold = evaluator.metric_set.gains, evaluator.settings.relevance_threshold
