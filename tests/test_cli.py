@@ -851,7 +851,15 @@ NO_CUTOFF = (*FLAGS, "-m", "nDCG")
         ([*BRIEF, "--column", "truht.user=1"], "Did you mean 'truth'?"),
         ([*BRIEF, "--column", "items.user=1"], "Choose one of item."),
         ([*BRIEF, "--column", "user"], "expected ROLE=NAME"),
-        ([*BRIEF, "--column", "user=a", "--column", "truth.user=b"], "given twice"),
+        (
+            [*BRIEF, "--column", "user=a", "--column", "truth.user=b"],
+            "the column of user in truth is given twice; remove one, or name a file in each, as in "
+            "recs.user=NAME",
+        ),
+        (
+            [*BRIEF, "--column", "good.rank=slot"],
+            "models with different columns need a configuration file",
+        ),
         ([*BRIEF, "--per-user"], "give a folder for the results with --out DIR"),
         ([*BRIEF, "--out", "good.csv"], "good.csv is a file; give a folder"),
         ([*BRIEF, "--out", "good.csv/deep"], "good.csv is a file; give a folder"),

@@ -196,3 +196,10 @@ def test_one_of_several_test_files_is_chosen(tmp_path):
 def test_quoted_texts_are_read_as_they_are(tmp_path, text):
     (tmp_path / "a.yaml").write_text(f"{quote(text)}: {quote(text)}\n")
     assert json.dumps(dict(read_yaml(tmp_path / "a.yaml").values)) == json.dumps({text: text})
+
+
+def test_reasons_are_about_the_configuration(tmp_path):
+    """The advice about a file that cannot be used has the spelling of the keys to write."""
+    (tmp_path / "other.csv").write_text("who,price\n1,2\n")
+    (missing,) = (line for line in draft_configuration(tmp_path).missing if "other.csv" in line)
+    assert "columns: {user: NAME}" in missing and "columns={" not in missing

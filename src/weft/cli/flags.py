@@ -67,7 +67,8 @@ class FileFlags:
             for kind in kinds:
                 if role in columns[kind]:
                     raise SettingError(
-                        f"--column {text}: the column of {role} is given twice; remove one."
+                        f"--column {text}: the column of {role} in {kind} is given twice; remove "
+                        f"one, or name a file in each, as in recs.{role}=NAME."
                     )
                 columns[kind][role] = column
         separator = {"tab": "\t", r"\t": "\t"}.get(options["separator"], options["separator"])
@@ -110,7 +111,8 @@ def _parse_column(text: str, inputs: Collection[str]) -> tuple[list[str], str, s
     elif not roles:
         raise SettingError(
             f"--column {text}: unknown file {file!r}.{did_you_mean(file, known_files)} Choose one "
-            f"of {', '.join(known_files)}."
+            f"of {', '.join(known_files)}; recs are the files of all models, and models with "
+            "different columns need a configuration file."
         )
     kinds = [kind for kind, known in roles.items() if role in known]
     if not kinds:

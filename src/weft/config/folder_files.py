@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from weft.config.document import configuration_style
 from weft.data.readers.file_settings import File
 from weft.data.readers.files import read_table
 from weft.data.readers.layouts import FileLayout, detect_layout
@@ -81,7 +82,9 @@ def _classify(path: Path) -> FolderFile:
             layout = detect_layout(parts[0], File(path), is_id_list=False)
         return _classify_layout(path, layout)
     except InputError as error:
-        return FolderFile(path, "unknown", {}, reason=" ".join(str(error).split()))
+        return FolderFile(
+            path, "unknown", {}, reason=" ".join(error.render(configuration_style).split())
+        )
 
 
 def _classify_layout(path: Path, layout: FileLayout) -> FolderFile:
