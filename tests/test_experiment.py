@@ -486,7 +486,7 @@ def test_holm_against_a_baseline():
     adjusted = sorted(pair["p_adjusted"] for pair in ranking.pairs)
     assert adjusted == pytest.approx([2 * plain[0], max(2 * plain[0], plain[1])])
     assert ranking.cliques == [] and math.isnan(ranking.critical_difference)
-    assert "m0 vs. m2" in repr(ranking)
+    assert "p-values adjusted by Holm's correction over 2 pairs\nm0 vs. m2" in repr(ranking)
     with pytest.raises(SettingError, match="choose 'holm'"):
         rank_models(summary(table(rows)), NDCG, baseline="m2")
 

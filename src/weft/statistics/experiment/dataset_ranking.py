@@ -146,11 +146,12 @@ class DatasetRanking(RankPlotMixin):
         if not math.isnan(self.critical_difference):
             lines.append(f"critical difference {self.critical_difference:.3f} ({self.posthoc})")
         lines += [f"not significantly different: {', '.join(group)}" for group in self.cliques]
-        lines += [
-            f"{pair['model_a']} vs. {pair['model_b']}: p = {pair['p_adjusted']:.3g}"
-            for pair in self.pairs
-            if self.baseline is not None
-        ]
+        if self.baseline is not None:
+            lines.append(f"p-values adjusted by Holm's correction over {len(self.pairs)} pairs")
+            lines += [
+                f"{pair['model_a']} vs. {pair['model_b']}: p = {pair['p_adjusted']:.3g}"
+                for pair in self.pairs
+            ]
         return "\n".join([*lines, *(f"- {note}" for note in self.notes)])
 
 
