@@ -126,9 +126,10 @@ def test_drop_matches_count_without_repeated_users(once):
 def test_counts_every_row_by_default_and_notes_it():
     result = fed([EVERYONE, EVERYONE[:4]], metrics=["Recall"], top_k=3).compute()
     assert (result.counts["repeated_users"], result.counts["users"]) == (4, USERS + 4)
-    assert any(
-        "4 rows repeat users of earlier rows and are counted again" in note for note in result.notes
-    )
+    assert (
+        "4 rows repeat users of earlier rows and are counted again (reset() starts a new epoch; "
+        "in one epoch, repeated_users='drop' excludes such rows)"
+    ) in result.notes
 
 
 def test_rows_without_user_indices_are_not_repeated():

@@ -162,7 +162,10 @@ def _user_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) ->
             lack = "list and {are} evaluated with an empty one"
         yield agree(missing, "{n} user{s} of the truth {have} no " + lack)
     if repeated := counts.get("repeated_users"):
-        effect = "counted again (repeated_users='drop' excludes such rows)"
+        effect = (
+            "counted again (reset() starts a new epoch; in one epoch, repeated_users='drop' "
+            "excludes such rows)"
+        )
         if evaluator.drops_repeats:
             effect = f"excluded{_describe_kept_repeats(evaluator)}"
         yield agree(
