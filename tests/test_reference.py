@@ -14,6 +14,7 @@ import typer
 import weft
 from weft import cli
 from weft.evaluation import argument_types
+from weft.evaluation.metric_value import MetricValue
 from weft.metrics.registry import built_in_metrics
 
 ROOT = Path(__file__).parents[1]
@@ -200,3 +201,17 @@ def test_each_generated_part_is_on_one_page():
 def test_the_command_reference_quotes_commands_as_typed(command_reference):
     assert "`weft demo`" in command_reference and "'weft demo'" not in command_reference
     assert "`pip install 'weft[report]'`" in command_reference
+
+
+def test_no_attribute_has_its_description_as_type():
+    """Sphinx reads the words before a colon as the type of an attribute or property."""
+    kinds = (weft.Result, weft.Comparison, weft.RankedLists, MetricValue)
+    lines = {
+        f"{kind.__name__}.{name}": inspect.getdoc(member).splitlines()[0]
+        for kind in kinds
+        for name, member in inspect.getmembers(kind, lambda one: isinstance(one, property))
+        if not name.startswith("_")
+    }
+    lines |= {line: line for line in re.findall("#: (.*)", inspect.getsource(weft.MetricBlock))}
+    assert len(lines) > 20
+    assert [name for name, line in lines.items() if ": " in re.sub("`[^`]*`", "", line)] == []

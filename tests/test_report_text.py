@@ -396,6 +396,8 @@ def test_texts_name_the_family_of_tests(settings, how, caption):
     interval = "adjusted 95% interval" if is_adjusted else "95% interval"
     assert f"the difference ({interval} " in sentence
     assert comparison.caption("paired_t") == f"paired t-test, {caption}, alpha = 0.05"
+    with pytest.raises(weft.errors.SettingError, match=r"'pairedt' is not known.*'paired_t'"):
+        comparison.caption("pairedt")
     for text in (comparison.to_markdown(), comparison.to_markdown(pairs=True)):
         assert f"paired t-test, {caption}, alpha = 0.05" in text
     printed = " ".join(repr(comparison).split())

@@ -40,23 +40,23 @@ class MetricBlock(enum.Enum):
     'top_10_indices'
     """
 
-    #: 1 for relevant items, otherwise 0: `[batch, items]`.
+    #: 1 for relevant items, otherwise 0, `[batch, items]`.
     BINARY_RELEVANCE = "binary_relevance"
-    #: The gains 2^rating - 1 of relevant items, otherwise 0: `[batch, items]`.
+    #: The gains 2^rating - 1 of relevant items, otherwise 0, `[batch, items]`.
     DISCOUNTED_RELEVANCE = "discounted_relevance"
-    #: 1 for users with a relevant item, otherwise 0: `[batch]`.
+    #: 1 for users with a relevant item, otherwise 0, `[batch]`.
     VALID_USERS = "valid_users"
-    #: The recommended items, best first, -1 after the end of a list: `[batch, k]`.
+    #: The recommended items, best first, -1 after the end of a list, `[batch, k]`.
     TOP_K_INDICES = "top_k_indices"
-    #: The scores of the recommended items, `-inf` after the end of a list: `[batch, k]`.
+    #: The scores of the recommended items, `-inf` after the end of a list, `[batch, k]`.
     TOP_K_VALUES = "top_k_values"
-    #: 1 at the positions of relevant items, otherwise 0: `[batch, k]`.
+    #: 1 at the positions of relevant items, otherwise 0, `[batch, k]`.
     TOP_K_BINARY_RELEVANCE = "top_k_binary_relevance"
-    #: The gains at the positions of relevant items, not discounted: `[batch, k]`.
+    #: The gains at the positions of relevant items, not discounted, `[batch, k]`.
     TOP_K_DISCOUNTED_RELEVANCE = "top_k_discounted_relevance"
-    #: These gains divided by log2(position + 1); the sum of a row is the DCG: `[batch, k]`.
+    #: These gains divided by log2(position + 1); the sum of a row is the DCG, `[batch, k]`.
     TOP_K_LOG_DISCOUNTED_RELEVANCE = "top_k_log_discounted_relevance"
-    #: The ratings of the truth, 0 without one: `[batch, items]`; only if declared.
+    #: The ratings of the truth, 0 without one, `[batch, items]`; only if declared.
     RATINGS = "ratings"
 
     @property

@@ -152,7 +152,7 @@ class MetricValue:
 
     @property
     def interval(self) -> Interval:
-        """The 95% interval to show: BCa if users were resampled, otherwise the normal one.
+        """The 95% interval to show, BCa if users were resampled, otherwise the normal one.
 
         If BCa is undefined but the resamples vary, it is the value ± 1.96 standard deviations of
         the resamples (kind `"bootstrap"`).

@@ -263,8 +263,11 @@ class Comparison(ComparisonTextMixin, ReportMixin):
     # ----------------------------------------------------------------------------------------------
 
     def caption(self, test: str) -> str:
-        """Return a text with the test, the correction of its p-values and alpha."""
-        return comparison_text.caption(self, test)
+        """Return a text with the test, the correction of its p-values and alpha.
+
+        Raises `SettingError` if the comparison does not have the test.
+        """
+        return comparison_text.caption(self, check_choice("test", test, tuple(self.tests)))
 
     def legend(self) -> list[str]:
         """Return the meaning of the marks in tables."""

@@ -11,7 +11,7 @@ from weft.data.pandas_frames import to_pandas
 from weft.errors import InputError, SettingError, agree, check_path, check_type, setting_ref
 from weft.evaluation.result import Result
 from weft.evaluation.result_io import load_result
-from weft.statistics.experiment.dataset_ranking import DatasetRanking, rank_models
+from weft.statistics.experiment.dataset_ranking import DatasetRanking, Posthoc, rank_models
 from weft.statistics.experiment.result_files import FIELDS, Label, find_results
 from weft.statistics.experiment.run_comparison import (
     RunComparison,
@@ -274,8 +274,8 @@ class Experiment:
         baseline
             Model to compare with, as in `weft.table`.
         test
-            Test of `compare`. Marks then show significant differences from the baseline, adjusted
-            for the number of models.
+            Test of `Experiment.compare`. Marks then show significant differences from the baseline,
+            adjusted for the number of models.
         options
             Options of `weft.table`, such as `percent=True` or `improvement=True`.
 
@@ -316,21 +316,28 @@ class Experiment:
             comparison = self.compare(names, baseline=baseline, tests=test)
         return build_table(self._runs, names, baseline=baseline, comparison=comparison, **options)
 
-    def rank_datasets(self, metric: str, **options: Any) -> DatasetRanking:
+    def rank_datasets(
+        self,
+        metric: str,
+        *,
+        posthoc: Posthoc = "nemenyi",
+        baseline: str | None = None,
+        alpha: float = 0.05,
+    ) -> DatasetRanking:
         """Rank the models on every data set, and test whether their average ranks differ.
 
         Parameters
         ----------
         metric
             Name of the metric.
-        options
-            Further keyword arguments:
-
-            - `posthoc`: `"nemenyi"` (default) compares every two models by the critical difference;
-              `"holm"` adjusts the p-values of all pairs, or of the pairs with the baseline, which
-              has more power.
-            - `baseline`: model with which all others are compared.
-            - `alpha`: significance level, 0.05.
+        posthoc
+            `"nemenyi"` (default) compares every two models by the critical difference; `"holm"`
+            adjusts the p-values of all pairs, or of the pairs with the baseline, which has more
+            power.
+        baseline
+            Model with which all others are compared, for `posthoc="holm"`.
+        alpha
+            Significance level.
 
         Returns
         -------
@@ -341,12 +348,16 @@ class Experiment:
         ------
         InputError
             If a model lacks a data set, or there are fewer than two models or data sets.
+        SettingError
+            If an argument is invalid.
         """
         (name,) = self._choose_metrics(metric)
         first = self._runs[0].result.entry(name)
-        if options.get("baseline") is not None:
-            self._check_model(options["baseline"])
-        return rank_models(self.summary(name), first, **options)
+        if baseline is not None:
+            self._check_model(baseline)
+        return rank_models(
+            self.summary(name), first, posthoc=posthoc, baseline=baseline, alpha=alpha
+        )
 
     def _check_model(self, model: str) -> None:
         if model not in self.models:
