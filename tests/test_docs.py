@@ -31,9 +31,16 @@ from weft.report.definitions import (
 )
 from weft.report.math_symbols import set_symbols
 from weft.report.metric_pages import render_pages
+from weft.report.text import _COUNTS as COUNT_TEXTS
 
 ROOT = Path(__file__).parents[1]
 PAGES = render_pages()
+
+
+def test_every_count_is_documented():
+    page = (ROOT / "docs" / "reference" / "api" / "results.md").read_text(encoding="utf-8")
+    for name, meaning in COUNT_TEXTS.items():
+        assert f"| `{name}` | {meaning} |" in page
 
 
 @pytest.mark.parametrize("place", PAGES)
