@@ -50,6 +50,8 @@ _LACKS = {
 _REPEATED_ROWS = " {n} repeated (user, item) row{s}; each pair is counted once"
 _SHOWN_CELLS, _SHOWN_NAMES = 3, 4
 _POINTER_TO_SUMS = "Metrics derived from weft.SummedMetric or weft.UserAverageMetric have them"
+_POINTER_TO_MEANS = "Metrics derived from weft.UserAverageMetric have them"
+_AND_SUMS = ", and those derived from weft.SummedMetric have bootstrap intervals"
 
 
 def input_notes(
@@ -201,10 +203,12 @@ def _own_state_notes(evaluator: Evaluator) -> Iterator[str]:
         return
     modules = (type(metric).__module__ for metric in metric_set.stateful.values())
     is_custom = not all(module.startswith("weft.") for module in modules)
-    pointer = f". {_POINTER_TO_SUMS}" if is_custom else ""
+    pointer = _POINTER_TO_SUMS
+    if settings.per_user or metric_set.has_slices:
+        pointer = _POINTER_TO_MEANS + (_AND_SUMS if settings.bootstrap is not None else "")
     names = ", ".join(map(str, metric_set.stateful))
     keep = agree(len(metric_set.stateful), _KEEP_STATES)
-    yield f"{names} {keep}: {', '.join(lacks)}{pointer}"
+    yield f"{names} {keep}: {', '.join(lacks)}" + (f". {pointer}" if is_custom else "")
 
 
 def _list_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) -> Iterator[str]:
