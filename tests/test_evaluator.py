@@ -351,6 +351,16 @@ def test_updates_in_inference_mode(whole):
     made.reset()
 
 
+@pytest.mark.parametrize("prepare", ["reset", "clone"])
+def test_updates_outside_after_reset_or_clone_in_inference_mode(whole, prepare):
+    made = copy.deepcopy(PROTOTYPE)
+    with torch.inference_mode():
+        made = getattr(made, prepare)() or made
+    made.update(SCORES[:9], TARGET[:9], EVERYONE[:9])
+    made.update(SCORES[9:], TARGET[9:], EVERYONE[9:])
+    same(made.compute(), whole)
+
+
 # --------------------------------------------------------------------------------------------------
 
 

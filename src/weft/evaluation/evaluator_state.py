@@ -338,6 +338,11 @@ class BatchTransaction:
 
     def __init__(self, evaluator: EvaluatorState) -> None:
         self._evaluator = evaluator
+        if not torch.is_inference_mode_enabled():
+            # Lightning calls `reset` in inference mode, whose tensors are read-only outside.
+            for name in ("sums", "counts"):
+                if (values := getattr(evaluator, name)).is_inference():
+                    setattr(evaluator, name, values.clone())
         self._values = {name: getattr(evaluator, name) for name in self._VALUES}
         self._lengths = {name: len(getattr(evaluator, name)) for name in self._LISTS}
         self._counts = evaluator.counts.clone()
