@@ -193,7 +193,7 @@ def test_profiles_leave_composite_objects_as_they_are():
     metrics = [composite, "nDCG(gain=binary)@10", "nDCG@10"]
     result = weft.evaluate(SCORES, truth, metrics=metrics, profile="ranx")
     assert result["twice"] == 2 * result["nDCG(gain=binary)@10"] != 2 * result["nDCG@10"]
-    with pytest.raises(SettingError, match="does not cover Composite"):
+    with pytest.raises(SettingError, match=r"does not cover Composite \(arithmetic on metrics\)"):
         weft.evaluate(SCORES, truth, metrics=["2 * nDCG@10"], profile="ranx")
 
 

@@ -280,7 +280,9 @@ def test_failures_of_float32_suggest_a_tolerance():
         subject.agree(0.201, 0.2, "batches of 1")
 
 
-def test_unknown_checks_are_refused():
+def test_unknown_checks_and_negative_tolerances_are_refused():
+    with pytest.raises(weft.errors.SettingError, match=r"tolerance=-1; it must be .* at least 0"):
+        check_metric("Recall@5", tolerance=-1)
     with pytest.raises(weft.errors.SettingError, match="Did you mean 'stays_in_bounds'"):
         run_check("stays_in_bound", "Recall@5")
 

@@ -231,3 +231,9 @@ def test_signatures_have_the_choices_of_the_settings(function):
         written = choices(eval(text, {**vars(weft._choices), "Literal": Literal}))
         assert written == choices(fields[name].annotation), name
     assert len(named) >= 8
+
+
+def test_a_dict_of_metrics_is_refused():
+    """Its keys would be read as names, whatever the values are."""
+    with pytest.raises(SettingError, match="metrics= is a dict; expected a list of names"):
+        EvaluationSettings.from_options(metrics={"MAP@3": weft.metrics.nDCG(k=3)})

@@ -85,6 +85,11 @@ def read_metrics(value: object) -> tuple[Any, ...]:
     is_single = isinstance(value, (str, MetricSpec, type)) or hasattr(value, "parameter_aliases")
     if is_single:
         return (value,)
+    if isinstance(value, Mapping):
+        raise SettingError(
+            f"{setting_ref('metrics')} is {describe_type(value)}; expected a list of names or of "
+            "metric objects, such as the values of the dict."
+        )
     if not _is_iterable(value):
         raise SettingError(
             f"{setting_ref('metrics', value)}; expected names, such as metrics=['nDCG', "

@@ -11,7 +11,7 @@ merged shards and so on. The expected values are a matter of the metric's own te
 
 from __future__ import annotations
 
-from weft.errors import check_bool, check_choice, check_float, check_type
+from weft.errors import SettingError, check_bool, check_choice, check_float, check_type
 from weft.metrics.names import MetricSpec, parse_name
 from weft.metrics.registry import needs_cutoff
 from weft.testing.checks import CHECKS
@@ -60,7 +60,8 @@ def check_metric(
     """
     if not isinstance(metric, str):
         check_type("metric", metric, MetricSpec, "the name of a metric, such as 'nDCG@10'")
-    check_float("tolerance", tolerance)
+    if check_float("tolerance", tolerance, more=" of at least 0") < 0:
+        raise SettingError(f"tolerance={tolerance}; it must be a number of at least 0.")
     if order_only is not None:
         check_bool("order_only", order_only)
     return {

@@ -181,6 +181,13 @@ class Split:
         -------
         list of Path
             The written files.
+
+        Raises
+        ------
+        InputError
+            If a file exists and `overwrite` is False.
+        SettingError
+            If `format` is unknown.
         """
         from weft.evaluation.splitting.split_files import save_split
 

@@ -43,8 +43,9 @@ def _check_covered(name: str, profile: Profile) -> None:
             f"{setting_ref('profile', profile.tool)} excludes {name}: {profile.excluded[name]}."
         )
     if name not in profile.covers:
+        meaning = " (arithmetic on metrics)" if name == "Composite" else ""
         raise SettingError(
-            f"{setting_ref('profile', profile.tool)} does not cover {name}. It covers: "
+            f"{setting_ref('profile', profile.tool)} does not cover {name}{meaning}. It covers: "
             f"{', '.join(sorted(profile.covers))}."
         )
 
