@@ -172,3 +172,18 @@ def test_unknown_populations_are_refused():
 
         class OfAll(weft.UserAverageTopKMetric):
             users = "all"
+
+
+class WithoutSuper(weft.SummedTopKMetric):
+    def __init__(self, k, **settings):
+        self.hits = weft.UserSum(self.count_hits)
+
+    def count_hits(self, lists):
+        return lists.hits
+
+
+def test_constructors_must_call_that_of_the_base_class():
+    with pytest.raises(SettingError, match=r"WithoutSuper.__init__ must call super\(\).__init__"):
+        weft.evaluate([[0.1, 0.2]], {0: [1]}, metrics=[WithoutSuper], top_k=1)
+    with pytest.raises(SettingError, match=r"WithoutSuper.__init__ must call super\(\).__init__"):
+        WithoutSuper(1)

@@ -13,7 +13,7 @@ import torch
 from weft._input_kinds import InputKind
 from weft.data.devices import DEFERRED_ERRORS
 from weft.data.side_inputs import read_positional_inputs
-from weft.errors import did_you_mean
+from weft.errors import SettingError, did_you_mean
 from weft.metrics.declarations import (
     SIZES,
     constructor_parameters,
@@ -58,6 +58,11 @@ class MetricType(ABCMeta):
             "weft.metrics."
         )
         metric.__init__(*args, **kwargs)
+        if "_spec" not in metric.__dict__:
+            raise SettingError(
+                f"{cls.__name__}.__init__ must call super().__init__ with its settings, and with k "
+                "if it has a cut-off."
+            )
         if cls.needs:
             _check_inputs(cls, metric.missing_inputs(inputs.keys()))
         if not standalone:
