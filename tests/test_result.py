@@ -930,3 +930,18 @@ def test_fingerprint_depends_on_the_inputs():
         ]
         is None
     )
+
+
+@pytest.mark.parametrize(
+    ("truth", "implicit", "is_noted"),
+    [
+        ({0: [1], 1: [2]}, False, True),
+        ({0: [1], 1: [2]}, True, False),  # the ratings are ignored on request
+        ({0: {1: 4.0}, 1: {2: 1.0}}, False, False),
+        ({0: {1: 1.0}, 1: {2: 0.0}}, False, False),  # binary judgements
+    ],
+)
+def test_notes_errors_without_ratings(truth, implicit, is_noted):
+    result = evaluate(scores=SCORES, truth=truth, metrics=["RMSE", "MAE"], implicit=implicit)
+    text = "RMSE, MAE compare every score with 1: the truth has no rating above 1"
+    assert any(note.startswith(text) for note in result.notes) == is_noted

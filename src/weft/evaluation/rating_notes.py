@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING
 from weft.errors import agree
 from weft.evaluation.counts import LARGE_RATING
 from weft.evaluation.metric_set import MetricSet
+from weft.metrics.base.formulas import RatingMetric
 
 if TYPE_CHECKING:
     from weft.evaluation.evaluator import Evaluator
 
+_UNRATED = (
+    "no rating above 1. Without a column of ratings that is recognized, such as 'rating', every "
+    "interaction has the rating 1"
+)
 # Formulas of gains that depend on the rating r.
 _GAINS = {"exponential": "2^r - 1", "exponential_shifted": "2^(r+1) - 1", "linear": "r"}
 
@@ -45,16 +50,17 @@ def judgement_notes(evaluator: Evaluator, counts: Mapping[str, int]) -> Iterator
 
 
 def unrated_notes(evaluator: Evaluator, counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield a note if no rating can reach the threshold, as in a truth without ratings."""
-    threshold = evaluator.settings.relevance_threshold
-    if threshold is None or threshold <= 1 or counts["graded_ratings"]:
+    """Yield notes on metrics and a threshold for which a truth without ratings has no use."""
+    settings = evaluator.settings
+    if counts["graded_ratings"]:
         return
-    if counts["judged_not_relevant"]:
-        yield (
-            f"relevance_threshold is {threshold:g}, but the truth has no rating above 1. Without a "
-            "column of ratings that is recognized, such as 'rating', every interaction has the "
-            "rating 1"
-        )
+    threshold = settings.relevance_threshold
+    if threshold is not None and threshold > 1 and counts["judged_not_relevant"]:
+        yield f"relevance_threshold is {threshold:g}, but the truth has {_UNRATED}"
+    errors = evaluator.metric_set.select_names(lambda metric: isinstance(metric, RatingMetric))
+    if errors and counts["relevant_items"] and not (counts["zero_ratings"] or settings.implicit):
+        compare = "compares" if len(errors) == 1 else "compare"
+        yield f"{', '.join(errors)} {compare} every score with 1: the truth has {_UNRATED}"
 
 
 def rating_notes(evaluator: Evaluator) -> Iterator[str]:
