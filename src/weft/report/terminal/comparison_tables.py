@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from weft.errors import agree
 from weft.report.context import ReportContext, metric_family
 from weft.report.number_format import common_places
 from weft.report.terminal.bars import UNICODE, BarSymbols
@@ -56,9 +57,10 @@ def comparison_tables(
 def _describe_test(comparison: Comparison, test: str) -> str:
     """Return the test, the correction and the number of compared users as a sentence."""
     numbers = sorted({row["users"] for row in comparison.rows if row["test"] == test})
-    users = f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"
+    lowest = "" if len(numbers) == 1 else f"{numbers[0]:,} to "
     caption = comparison.caption(test)
-    return f"{caption[:1].upper()}{caption[1:]}; {users} users"
+    users = lowest + agree(numbers[-1], "{n} user{s}")
+    return f"{caption[:1].upper()}{caption[1:]}; {users}"
 
 
 def comparison_verdicts(comparison: Comparison) -> list[Verdict]:
