@@ -339,7 +339,7 @@ class BatchTransaction:
     def __init__(self, evaluator: EvaluatorState) -> None:
         self._evaluator = evaluator
         if not torch.is_inference_mode_enabled():
-            # Lightning calls `reset` in inference mode, whose tensors are read-only outside.
+            # Lightning calls `reset` in inference mode; its tensors are read-only outside.
             for name in ("sums", "counts"):
                 if (values := getattr(evaluator, name)).is_inference():
                     setattr(evaluator, name, values.clone())

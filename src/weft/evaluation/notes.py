@@ -21,6 +21,7 @@ from weft.evaluation.counts import items_without, unknown_items, users_without
 from weft.evaluation.list_notes import list_notes
 from weft.evaluation.metric_set import MetricSet
 from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.own_state_notes import describe_kept_repeats, own_state_notes
 from weft.evaluation.propensity_notes import propensity_notes
 from weft.evaluation.rating_notes import judgement_notes, rating_notes, unrated_notes
 from weft.evaluation.settings import EvaluationSettings
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from weft.evaluation.evaluator import Evaluator
 
 Counts = Mapping[str, int]
-_KEEP_STATES = "{keep} {their} own state{s}"
 # `BaseMetric.sampling_behaviour` of metrics to which rank estimators apply.
 _ESTIMATED = ("corrected", "combined")
 # By form of an input, what items or users without a value have, or count as.
@@ -49,9 +49,6 @@ _LACKS = {
 }
 _REPEATED_ROWS = " {n} repeated (user, item) row{s}; each pair is counted once"
 _SHOWN_CELLS, _SHOWN_NAMES = 3, 4
-_POINTER_TO_SUMS = "Metrics derived from weft.SummedMetric or weft.UserAverageMetric have them"
-_POINTER_TO_MEANS = "Metrics derived from weft.UserAverageMetric have them"
-_AND_SUMS = ", and those derived from weft.SummedMetric have bootstrap intervals"
 
 
 def input_notes(
@@ -134,7 +131,7 @@ def state_notes(
         notes += rating_notes(evaluator)
     notes += _undefined_notes(metric_set, values, notes)
     if metric_set.stateful:
-        notes += _own_state_notes(evaluator)
+        notes += own_state_notes(evaluator)
     return notes
 
 
@@ -169,46 +166,12 @@ def _user_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) ->
             "excludes such rows)"
         )
         if evaluator.drops_repeats:
-            effect = f"excluded{_describe_kept_repeats(evaluator)}"
+            effect = f"excluded{describe_kept_repeats(evaluator)}"
         yield agree(
             repeated,
             "{n} row{s} {repeat} users of earlier rows and {are} {effect}",
             effect=effect,
         )
-
-
-def _describe_kept_repeats(evaluator: Evaluator) -> str:
-    """Name the metrics with own states that hold the rows of repeated users."""
-    keep = [
-        spec
-        for spec, one in evaluator.metric_set.stateful.items()
-        if not one.supports_row_filtering
-    ]
-    if not keep:
-        return ""
-    return f", except in {', '.join(map(str, keep))}, which {agree(len(keep), _KEEP_STATES)}"
-
-
-def _own_state_notes(evaluator: Evaluator) -> Iterator[str]:
-    """Yield what was requested but metrics with states of their own do not have."""
-    metric_set, settings = evaluator.metric_set, evaluator.settings
-    lacks = []
-    if settings.bootstrap is not None:
-        lacks.append("no bootstrap intervals")
-    if settings.per_user:
-        lacks.append("no per-user values (needed for comparisons)")
-    if metric_set.has_slices:
-        lacks.append("no values by slice")
-    if not lacks:
-        return
-    modules = (type(metric).__module__ for metric in metric_set.stateful.values())
-    is_custom = not all(module.startswith("weft.") for module in modules)
-    pointer = _POINTER_TO_SUMS
-    if settings.per_user or metric_set.has_slices:
-        pointer = _POINTER_TO_MEANS + (_AND_SUMS if settings.bootstrap is not None else "")
-    names = ", ".join(map(str, metric_set.stateful))
-    keep = agree(len(metric_set.stateful), _KEEP_STATES)
-    yield f"{names} {keep}: {', '.join(lacks)}" + (f". {pointer}" if is_custom else "")
 
 
 def _list_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) -> Iterator[str]:
@@ -242,16 +205,20 @@ def _cutoff_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
         yield agree(users, "{n} user{s} {have} fewer than ") + items
     tied = {k: counts[f"ties@{k}"] for k in cutoffs if counts[f"ties@{k}"]}
     if tied:
-        (first, users), *others = tied.items()
-        more = "".join(f", {number:,} at {k} and {k + 1}" for k, number in others)
-        effect = f"decides which items are in the top {first if not others else 'k'}"
-        if evaluator.rule.name == "expected":
-            effect = "averages over all orders of these items"
-        yield (
-            agree(users, "{n} user{s} {have} equal scores ")
-            + f"at positions {first} and {first + 1}{more}: the tie rule {evaluator.rule.name!r} "
-            + effect
-        )
+        yield _describe_ties(tied, evaluator.rule.name)
+
+
+def _describe_ties(tied: Mapping[int, int], rule: str) -> str:
+    """Return the note on the users with equal scores at each cut-off."""
+    (first, users), *others = tied.items()
+    more = "".join(f", {number:,} at {k} and {k + 1}" for k, number in others)
+    effect = f"decides which items are in the top {'k' if others else first}"
+    if rule == "expected":
+        effect = "averages over all orders of these items"
+    return (
+        agree(users, "{n} user{s} {have} equal scores ")
+        + f"at positions {first} and {first + 1}{more}: the tie rule {rule!r} {effect}"
+    )
 
 
 def _label_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Differences between two evaluations whose values are not comparable."""
+"""Differences that make the values of two evaluations incomparable."""
 
 from __future__ import annotations
 

@@ -83,15 +83,19 @@ def _choose_user_tests(results: Mapping[str, Result], tests: Sequence[str] | Non
         tests = [_DEFAULT_TEST]
     chosen = [test for test in tests if test != "bootstrap"]
     if lacking and chosen:
-        if missing := describe_missing_table(results[lacking[0]], "per_user"):
-            raise InputError(f"{missing}; a comparison pairs them: put the file there.")
-        raise InputError(
-            f"the result {lacking[0]!r} has no values per user, which a comparison pairs; evaluate "
-            f"it with {setting_ref('per_user', True)}, or evaluate all with "
-            f"{setting_ref('bootstrap', 1000)} and compare with "
-            f"{setting_ref('tests', 'bootstrap')}."
-        )
+        raise _missing_values_error(lacking[0], results[lacking[0]])
     return chosen
+
+
+def _missing_values_error(name: str, result: Result) -> InputError:
+    """Return the error that a result has no values per user."""
+    if missing := describe_missing_table(result, "per_user"):
+        return InputError(f"{missing}; a comparison pairs them: put the file there.")
+    return InputError(
+        f"the result {name!r} has no values per user, which a comparison pairs; evaluate it with "
+        f"{setting_ref('per_user', True)}, or evaluate all with {setting_ref('bootstrap', 1000)} "
+        f"and compare with {setting_ref('tests', 'bootstrap')}."
+    )
 
 
 def _prefers_bootstrap(results: Mapping[str, Result]) -> bool:

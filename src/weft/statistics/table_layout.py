@@ -205,11 +205,13 @@ class TableLayout:
         caption = [table.comparison.caption(test) for test in tests]
         if table.baseline is None:
             return caption, table.comparison.legend()
-        untested = [row.name for row in table.metric_rows if row.name not in table.tests]
-        return caption, [
-            f"{BETTER} significantly better than {table.baseline}, {WORSE} worse",
-            *([f"not tested: {', '.join(untested)}"] if untested else []),
-        ]
+        legend = [f"{BETTER} significantly better than {table.baseline}, {WORSE} worse"]
+        return caption, legend + self._describe_untested()
+
+    def _describe_untested(self) -> list[str]:
+        """Return the metrics without a test in the comparison with the baseline, as a line."""
+        names = [row.name for row in self._table.metric_rows if row.name not in self._table.tests]
+        return [f"not tested: {', '.join(names)}"] if names else []
 
 
 def _is_share(value: MetricValue) -> bool:

@@ -105,15 +105,7 @@ def _read_times(data: SplitInput, *, is_required: bool) -> pl.Series | None:
     schema = data.keys.collect_schema()
     if "timestamp" not in schema:
         if is_required:
-            remedy = "Rename the column"
-            if data.layout is not None:
-                columns = setting_ref("columns", {"timestamp": "NAME"})
-                remedy = f"Name it in the setting {columns} of the file"
-            raise InputError(
-                f"{data.where} has no column of timestamps, which this method needs; expected one "
-                f"named 'timestamp' (or 'time', 'date', 'datetime', 'ts'). {remedy}, or split at "
-                f"random: {setting_ref('method', 'random')}."
-            )
+            raise _missing_column_error(data)
         return None
     time = pl.col("timestamp")
     is_missing = time.is_null()
@@ -132,6 +124,19 @@ def _read_times(data: SplitInput, *, is_required: bool) -> pl.Series | None:
     if missing or parsed is None:
         return None
     return collect(data.keys.select(parsed.alias("timestamp")))["timestamp"].rechunk()
+
+
+def _missing_column_error(data: SplitInput) -> InputError:
+    """Return the error that a method needs timestamps."""
+    remedy = "Rename the column"
+    if data.layout is not None:
+        columns = setting_ref("columns", {"timestamp": "NAME"})
+        remedy = f"Name it in the setting {columns} of the file"
+    return InputError(
+        f"{data.where} has no column of timestamps, which this method needs; expected one named "
+        f"'timestamp' (or 'time', 'date', 'datetime', 'ts'). {remedy}, or split at random: "
+        f"{setting_ref('method', 'random')}."
+    )
 
 
 def _parse_times(data: SplitInput, dtype: Any) -> tuple[pl.Expr | None, InputError | None]:

@@ -110,7 +110,6 @@ class RunComparison:
         for row in self.rows:
             metric = row["metric"] if row["k"] is None else f"{row['metric']}@{row['k']}"
             star = "*" if row["significant"] else " "
-            has_interval = not math.isnan(row["ci_low"])
             cells.append(
                 (
                     f"{row['model_a']} - {row['model_b']}",
@@ -118,7 +117,7 @@ class RunComparison:
                     metric,
                     row["test"],
                     _format_or_dash(row["difference"], "+.4f"),
-                    f"[{row['ci_low']:.4f}, {row['ci_high']:.4f}]" if has_interval else "-",
+                    _format_interval(row["ci_low"], row["ci_high"]),
                     _format_or_dash(row["p_adjusted"], ".3g") + star,
                 )
             )
@@ -135,6 +134,10 @@ class RunComparison:
 
 def _format_or_dash(number: float, form: str) -> str:
     return "-" if math.isnan(number) else format(number, form)
+
+
+def _format_interval(low: float, high: float) -> str:
+    return "-" if math.isnan(low) else f"[{low:.4f}, {high:.4f}]"
 
 
 _NUM_WORDS = 4  # columns of the printed table that are words
