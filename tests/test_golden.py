@@ -305,7 +305,7 @@ def test_lists_train_and_threshold_match_scores(model):
         "MAP(normalizer=relevant)": "MAP",
     }
     how = {
-        "metrics": names,
+        "metrics": list(names),
         "top_k": CUTOFFS,
         "users": ids("users"),
         "items": ids("items"),
