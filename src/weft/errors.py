@@ -113,7 +113,7 @@ def describe_type(value: object) -> str:
     if value is None:
         return "None"
     name = type(value).__name__
-    article = "an" if name[0] in "AEIOaeio" or name.startswith("ndarray") else "a"
+    article = "an" if name[:1] in "AEIOaeio" or name.startswith("ndarray") else "a"
     return f"{article} {name}"
 
 

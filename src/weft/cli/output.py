@@ -159,8 +159,8 @@ def check_report(path: Path | None, title: str | None) -> None:
     if path is None:
         if title is not None:
             raise SettingError(
-                "--report-title is the title of the report, but no report is written; give its "
-                "file with --report FILE."
+                "--report-title (report_title) is the title of the report, but no report is "
+                "written; give its file with --report FILE."
             )
         return
     if path.suffix.lower() not in REPORT_SUFFIXES:

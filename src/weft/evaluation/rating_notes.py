@@ -50,7 +50,7 @@ def judgement_notes(evaluator: Evaluator, counts: Mapping[str, int]) -> Iterator
 
 
 def unrated_notes(evaluator: Evaluator, counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield notes on metrics and a threshold for which a truth without ratings has no use."""
+    """Yield notes on a threshold and on rating errors, if the truth has no ratings above 1."""
     settings = evaluator.settings
     if counts["graded_ratings"]:
         return

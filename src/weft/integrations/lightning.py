@@ -362,7 +362,7 @@ def _check_inputs(values: Any, origin: str, hint: str) -> Mapping[str, Any]:
     """Return the dict that a step or `inputs` returned; raise InputError if an entry is missing."""
     expected = "expected a dict with 'preds', 'target' and 'user_indices'"
     if not isinstance(values, Mapping):
-        got = "nothing" if values is None else f"{describe_type(values)}"
+        got = "nothing" if values is None else describe_type(values)
         raise InputError(f"{origin} {got}; {expected}, {hint}.")
     for name in ("preds", "target"):
         if values.get(name) is None:

@@ -94,6 +94,8 @@ def run_check(
     ------
     AssertionError
         If the check fails.
+    SettingError
+        If there is no check of this name.
     UnknownMetric
         If no metric of this name is registered.
 

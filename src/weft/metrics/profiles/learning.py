@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from weft.metrics.profiles.declaration import ZERO, Profile, default
 
+_USERS_OF_THE_TRUTH = (
+    "A user without an interaction in the truth counts as 0 only if the truth has an entry for "
+    "this user, as a matrix or `{user: {}}` has; in a frame, such users are excluded and noted."
+)
 TORCHMETRICS = Profile(
     "torchmetrics",
     "1.9.0",
@@ -16,8 +20,7 @@ TORCHMETRICS = Profile(
     notes=(
         "The default empty_target_action='neg' counts users without relevant items as 0; for "
         "'skip', set `empty_users='skip'`.",
-        "A user without an interaction in the truth counts 0 only if the truth has an entry for "
-        "this user, as a matrix or `{user: {}}`; in a frame, such users are excluded and noted.",
+        _USERS_OF_THE_TRUTH,
         "RetrievalNormalizedDCG averages over tied scores; the other metrics order them as torch "
         "sorts them.",
         "In torchmetrics, Precision, Recall, MAP and MRR are 0 for negative scores, and AUROC "
@@ -39,8 +42,7 @@ SKLEARN = Profile(
     settings={**ZERO, "ties": "expected"},
     notes=(
         "The profile reproduces ndcg_score, dcg_score, average_precision_score and roc_auc_score.",
-        "A user without an interaction in the truth counts 0 only if the truth has an entry for "
-        "this user, as a matrix or `{user: {}}`; in a frame, such users are excluded and noted.",
+        _USERS_OF_THE_TRUTH,
         "average_precision_score has no cut-off: use a k that is not smaller than the catalogue. "
         "It treats a tie as one threshold, which differs from every order of the tied items.",
         "roc_auc_score is undefined for users without relevant items: set `empty_users='skip'` "

@@ -34,7 +34,7 @@ class ModelPair:
 
 @dataclass(frozen=True)
 class Identification:
-    """The check that a sampled evaluation identifies the order of models by a metric.
+    """The answer whether a sampled evaluation identifies the order of models by a metric.
 
     True if the order of every pair of models is identified. `print` explains each pair.
 
